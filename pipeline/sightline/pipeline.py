@@ -301,6 +301,29 @@ class Pipeline:
         """
         return self._control.remove_source(name, by=by)
 
+    def pause(self, stream: str) -> PendingChange:
+        """Read nothing of a stream until `resume`; it stays part of the pipeline, in the state `paused`.
+
+        From any thread. A camera is disconnected, and recordings of it are finished. A file stops where it is, and no
+        frame is lost. It is done when the input rests and the last frame has passed all steps. Harmless when the stream
+        is paused already. A pause survives a reload. Raises ConfigurationError when no such stream runs.
+
+        >>> from sightline import Pipeline
+        >>> with Pipeline(sources={"yard": {"pattern": "counter", "frames": None}}) as pipeline:
+        ...     pipeline.pause("yard").wait()
+        ...     print(pipeline.status()[0].state)
+        ...     pipeline.resume("yard")
+        paused
+        """
+        return self._running_for(stream).pause_source(stream)
+
+    def resume(self, stream: str) -> None:
+        """Read a paused stream again: a camera is connected anew, as after a loss; a file goes on where it stopped.
+
+        From any thread. Harmless when the stream is not paused. Raises ConfigurationError when no such stream runs.
+        """
+        self._running_for(stream).resume_source(stream)
+
     def change(self, edit: Edit, *, expected: str | None = None, prove: str | float = _PROVE, by: str = "") -> Change:
         """Change the pipeline to what `edit` makes of its present description. From any thread, and from an event loop.
 
@@ -374,6 +397,12 @@ class Pipeline:
     def _control_of(self, description: PipelineDescription) -> Control:
         given = Device(DeviceKind.CUDA, self._gpus[0].index) if self._gpus else None
         return Control(description, outputs_root=self._outputs_root, post=self._post, clock=self._clock, given=given)
+
+    def _running_for(self, stream: str) -> Runner:
+        runner = self._runner
+        if runner is None or not runner.running:
+            raise ConfigurationError(f"the stream {stream!r} is not read: start the pipeline first")
+        return runner
 
     def _begin(self, limits: Limits, *, consumer: Link[Item] | None) -> Runner:
         def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Runner:

@@ -240,6 +240,7 @@ _COLORS = {
     StreamState.WAITING: "dim",
     StreamState.CONNECTING: "cyan",
     StreamState.LIVE: "green",
+    StreamState.PAUSED: "blue",
     StreamState.STALLED: "yellow",
     StreamState.LOST: "yellow",
     StreamState.AUTH_FAILED: "red",

@@ -11,7 +11,8 @@ from sightline.graph import PipelineDescription, StreamState
 from sightline.runtime import watchdog
 from sightline.runtime.runner import Runner
 
-_WELL = (StreamState.LIVE, StreamState.ENDED, StreamState.WAITING)
+_RESTING = (StreamState.WAITING, StreamState.PAUSED)
+_WELL = (StreamState.LIVE, StreamState.ENDED, *_RESTING)
 _HOPELESS = (StreamState.FAILED, StreamState.AUTH_FAILED)
 
 
@@ -20,8 +21,8 @@ class Trial:
 
     A change has failed as soon as an operator has failed, or a stream that it brought or restarted is given up or
     refused. At the end of `prove_ns` it has failed, too, when a stream that was live before, or that it brought, is
-    not live (and has not ended by itself), when a step that may be skipped has failed on every frame, or when a step
-    does not return.
+    not live (has not ended by itself, and is not paused), when a step that may be skipped has failed on every frame, or
+    when a step does not return.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Trial:
         for name, stream in self.runner.streams().items():
             if name not in self._fresh | self._live:
                 continue
-            has_come = name not in self._fresh or self.runner.has_come(name) or stream.state is StreamState.WAITING
+            has_come = name not in self._fresh or self.runner.has_come(name) or stream.state in _RESTING
             if not (stream.state in _WELL and has_come):
                 trouble = _trouble(stream.state, stream.cause)
                 what = "did not come" if name in self._fresh else "was live before, and is not any more"

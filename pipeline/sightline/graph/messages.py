@@ -15,6 +15,7 @@ class StreamState(StrEnum):
     `waiting`      it is read later, after other streams (`in_turn`)
     `connecting`   nothing has come yet
     `live`         frames come
+    `paused`       it is not read until it is resumed
     `stalled`      the connection stands, but no frame came for too long
     `lost`         it broke off, or its server cannot be reached or refuses it
     `auth_failed`  its server does not accept the credentials
@@ -27,6 +28,7 @@ class StreamState(StrEnum):
     WAITING = "waiting"
     CONNECTING = "connecting"
     LIVE = "live"
+    PAUSED = "paused"
     STALLED = "stalled"
     LOST = "lost"
     AUTH_FAILED = "auth_failed"
@@ -46,6 +48,8 @@ class MessageKind(StrEnum):
     STREAM_LOST = "stream_lost"
     STREAM_AUTH_FAILED = "stream_auth_failed"
     STREAM_BACK = "stream_back"
+    STREAM_PAUSED = "stream_paused"
+    STREAM_RESUMED = "stream_resumed"
     STREAM_CHANGED = "stream_changed"
     STREAM_ENDED = "stream_ended"
     STREAM_FAILED = "stream_failed"

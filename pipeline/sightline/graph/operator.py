@@ -59,6 +59,11 @@ class Operator:
         """Return the batch with what was found, or a pending one; frames are neither added, removed nor reordered."""
         raise NotImplementedError
 
+    def pause_stream(self, stream: Stream) -> None:
+        """The stream is paused: all its frames so far were processed, and others may come much later, or none. Finish
+        what somebody waits for, such as the file of a recording; the state of the stream stays.
+        """
+
     def end_stream(self, stream: Stream) -> None:
         """The stream has ended, all its frames were processed: close its files, drop its state."""
 

@@ -248,6 +248,19 @@ class Runner:
         """Replace the source of a stream. Raises as `remove_source` does."""
         return self._manager.replace(name, source)
 
+    def pause_source(self, name: str) -> PendingChange:
+        """Pause a stream. Raises ConfigurationError when there is none of that name, or it has ended."""
+        self._begun.wait()
+        change = self._manager.pause(name)
+        self._resize_batches()
+        return change
+
+    def resume_source(self, name: str) -> None:
+        """Resume a stream that was paused. Raises ConfigurationError when there is none of that name."""
+        self._begun.wait()
+        self._manager.resume(name)
+        self._resize_batches()
+
     @contextmanager
     def kept_open(self) -> Iterator[None]:
         """Do not end for lack of streams while the block is open, because others will be added."""
@@ -336,7 +349,7 @@ class Runner:
         """Set the size of batches, as configured or for the number of streams, and that of the streams' links."""
         self._lanes.resize_batches(
             self._batch,
-            streams=self._manager.count,
+            streams=self._manager.count_read,
             in_real_time=self._manager.comes_in_real_time,
             may_change=self._stays,
         )
@@ -399,6 +412,10 @@ class Runner:
         self._manager.stream_ended(stream)
         self._resize_batches()
         self._seal_if_over()
+
+    def stream_paused(self, stream: Stream, *, number: int) -> None:
+        """Note that nothing of a paused stream is under way."""
+        self._manager.stream_paused(stream, number=number)
 
     def lane_lost(self, lane: Lane) -> None:
         """Move the streams of a lost lane to others."""

@@ -215,6 +215,11 @@ class Recorder(Sink):
             self._take_requests(view.stream, recorder)
             recorder.advance()
 
+    def pause_stream(self, stream: Stream) -> None:
+        """Finish the recordings of a camera, whose connection is closed. A file goes on where it stopped."""
+        if stream.live:
+            self.end_stream(stream)
+
     def end_stream(self, stream: Stream) -> None:
         """Write the last packets, and close the stream's file."""
         recorder = self._streams.pop(stream, None)

@@ -194,3 +194,22 @@ def test_a_request_brings_back_what_is_past(clip: Clip, tmp_path: Path) -> None:
     assert file.last_pts_ns - file.first_pts_ns >= 1_100_000_000
     assert file.shown[0].is_key
     assert len(file.shown) == file.count
+
+
+def test_a_pause_finishes_the_recording_and_closes_the_connection(clip: Clip, tmp_path: Path) -> None:
+    with FakeCamera(clip, options=FOR_EVER) as camera, recording(camera, outputs=tmp_path) as (pipeline, told):
+        until(lambda: received(pipeline) >= KEY_EVERY, "images have come")
+
+        pipeline.pause("cam").wait(PATIENCE_SECONDS)
+        until(lambda: len(told.recorded()) == 1, "the recording is finished")
+        seen = received(pipeline)
+        pipeline.resume("cam")
+        until(lambda: received(pipeline) >= seen + KEY_EVERY, "images come again")
+
+    first, second = told.recorded()
+    assert first.count >= seen - 1
+    assert second.shown[0].is_key
+    assert second.first_pts_ns > first.first_pts_ns
+    assert pipeline.report is not None
+    assert pipeline.report.totals["record-1"]["cam"]["gaps"] == 0
+    assert pipeline.report.streams[0].reconnects == 0

@@ -17,12 +17,14 @@ from sightline.runtime.scheduling.batcher import Arrival
 from sightline.runtime.scheduling.lanes import StreamSlot
 from sightline.runtime.scheduling.link import Link, open_link
 from sightline.runtime.sources.health import Continuation, Pace, backoff_seconds
+from sightline.runtime.sources.read_control import ReadControl
 from sightline.runtime.sources.supervisor import Limits, SourceSupervisor
 from sightline.runtime.stats.counters import StreamStats
 from sightline.testing import make_frames
 
 SECOND_NS = 1_000_000_000
 FRAME_NS = 40_000_000
+PAUSE_NS = 60 * SECOND_NS
 
 
 class Attempt(SourceElement):
@@ -41,6 +43,16 @@ class Attempt(SourceElement):
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         return _AttemptReader(self, stream)
+
+
+class GivesUp(Attempt):
+    """A camera that is given up after half a minute without a frame."""
+
+    name: ClassVar[str] = "gives_up"
+
+    @property
+    def gives_up_ns(self) -> int | None:
+        return 30 * SECOND_NS
 
 
 class Refused(Attempt):
@@ -85,26 +97,31 @@ class ManualClock(SystemClock):
         return self.now_ns
 
 
-class ManualEvent:
-    """Stands for the event that a source waits for to stop: waiting moves the clock."""
+class ManualControl(ReadControl):
+    """What a source waits for to be stopped: waiting moves the clock. In the wait number `pause_at` the stream is
+    paused, and resumed after a minute.
+    """
 
-    def __init__(self, clock: ManualClock, *, stop_at: int | None = None) -> None:
+    def __init__(self, clock: ManualClock, *, stop_at: int | None = None, pause_at: int | None = None) -> None:
+        super().__init__()
         self.waits_seconds: list[float] = []
         self._clock = clock
-        self._stop_at = stop_at
-        self._is_set = False
+        self._stop_at, self._pause_at = stop_at, pause_at
 
-    def is_set(self) -> bool:
-        return self._is_set
-
-    def set(self) -> None:
-        self._is_set = True
-
-    def wait(self, seconds: float) -> bool:
+    def sleep(self, seconds: float) -> None:
         self.waits_seconds.append(round(seconds, 9))
+        number = len(self.waits_seconds)
+        if number == self._pause_at:
+            self.pause()
+            return
         self._clock.now_ns += round(seconds * SECOND_NS)
-        self._is_set = self._is_set or len(self.waits_seconds) == self._stop_at
-        return self._is_set
+        if number == self._stop_at:
+            self.stop()
+
+    def wait_while_paused(self, number: int, *, at_most_seconds: float | None) -> None:
+        self._clock.now_ns += PAUSE_NS if at_most_seconds is None else min(PAUSE_NS, round(at_most_seconds * SECOND_NS))
+        if at_most_seconds is None or at_most_seconds * SECOND_NS > PAUSE_NS:
+            self.resume()
 
 
 class Bench:
@@ -116,17 +133,18 @@ class Bench:
         *,
         limits: Limits = Limits(),  # noqa: B008
         stop_at: int | None = None,
+        pause_at: int | None = None,
         clock: ManualClock | None = None,
     ) -> None:
         _AttemptReader.made = _AttemptReader.asked = 0
         self.clock = clock or ManualClock()
-        self.event = ManualEvent(self.clock, stop_at=stop_at)
+        self.control = ManualControl(self.clock, stop_at=stop_at, pause_at=pause_at)
         self.messages: list[Message] = []
         self.link: Link[Arrival] = open_link(1000)
         self.stats = StreamStats(Stream("cam", live=source.live))
         site = Site(device=Device(), element_id="cam", clock=self.clock, post=self.messages.append)
         thread = SourceSupervisor(source, slot=StreamSlot(self.link.sender, site), stats=self.stats, limits=limits)
-        thread._stopping = self.event  # type: ignore[assignment]
+        thread._control = self.control
         thread.work()
         self.arrivals = [self.link.receiver.receive() for _ in range(self.link.receiver.depth)]
 
@@ -144,7 +162,7 @@ def test_in_real_time_each_frame_comes_when_its_time_has_come() -> None:
 
 
 def test_without_real_time_nothing_waits() -> None:
-    assert Bench(Attempt(attempts=(5,))).event.waits_seconds == []
+    assert Bench(Attempt(attempts=(5,))).control.waits_seconds == []
 
 
 def test_a_stop_ends_the_wait_for_a_frame_and_the_frame_is_not_counted() -> None:
@@ -183,7 +201,7 @@ def test_a_duration_is_of_the_streams_own_time() -> None:
 def test_time_goes_on_after_a_reconnection_by_what_the_clock_says() -> None:
     bench = Bench(Attempt(attempts=(2, 2), camera=True))
 
-    pause_ns = round(bench.event.waits_seconds[0] * SECOND_NS)
+    pause_ns = round(bench.control.waits_seconds[0] * SECOND_NS)
     times = [arrival.frame.pts_ns for arrival in bench.arrivals]
     assert times == [0, FRAME_NS, FRAME_NS + pause_ns, 2 * FRAME_NS + pause_ns]
 
@@ -201,7 +219,7 @@ def test_time_rises_although_the_clock_stands_still() -> None:
 def test_an_attempt_without_frames_waits_longer_and_one_with_frames_starts_again() -> None:
     bench = Bench(Attempt(attempts=(1, 0, 0, 0, 0, 1, 1), camera=True))
 
-    assert bench.event.waits_seconds == [0.1, 0.2, 0.4, 0.5, 0.5, 0.1]
+    assert bench.control.waits_seconds == [0.1, 0.2, 0.4, 0.5, 0.5, 0.1]
     assert bench.stats.reconnects == 2
 
 
@@ -254,7 +272,7 @@ def test_trouble_while_closing_does_not_keep_a_camera_from_being_tried_again() -
 def test_a_password_that_is_refused_is_tried_at_most_twice_a_minute_for_ever() -> None:
     bench = Bench(Refused(camera=True), stop_at=20)
 
-    assert all(wait >= 30 for wait in bench.event.waits_seconds)
+    assert all(wait >= 30 for wait in bench.control.waits_seconds)
     assert _AttemptReader.made == 20
     assert bench.kinds.count(MessageKind.STREAM_AUTH_FAILED) == 1
 
@@ -270,5 +288,38 @@ def test_a_host_clock_that_is_set_moves_no_timer() -> None:
     source = Attempt(attempts=(1, 0, 0, 0, 0, 1, 1), camera=True)
     steady, stepped = Bench(source), Bench(source, clock=SteppedClock())
 
-    assert stepped.event.waits_seconds == steady.event.waits_seconds
+    assert stepped.control.waits_seconds == steady.control.waits_seconds
     assert [one.frame.pts_ns for one in stepped.arrivals] == [one.frame.pts_ns for one in steady.arrivals]
+
+
+def test_a_paused_file_is_not_late_when_it_goes_on_in_real_time() -> None:
+    bench = Bench(Attempt(attempts=(5,), realtime=True), pause_at=2)
+
+    begun = bench.arrivals[0].at_ns
+    times = [arrival.at_ns - begun for arrival in bench.arrivals]
+    assert times == [0, FRAME_NS, *(PAUSE_NS + number * FRAME_NS for number in (2, 3, 4))]
+    assert [arrival.frame.pts_ns for arrival in bench.arrivals] == [number * FRAME_NS for number in range(5)]
+    assert bench.kinds == ["stream_started", "stream_paused", "stream_resumed", "stream_ended"]
+
+
+def test_a_pause_ends_the_wait_for_the_next_attempt_and_is_no_reconnect() -> None:
+    bench = Bench(Attempt(attempts=(2, 0, 0, 2), camera=True), pause_at=3)
+
+    times = [arrival.frame.pts_ns for arrival in bench.arrivals]
+    assert times == [0, FRAME_NS, FRAME_NS + 300_000_000 + PAUSE_NS, 2 * FRAME_NS + 300_000_000 + PAUSE_NS]
+    assert (bench.stats.reconnects, bench.stats.received) == (0, 4)
+    assert bench.kinds[2:] == ["stream_lost", "stream_paused", "stream_resumed", "stream_back", "stream_ended"]
+
+
+def test_a_pause_is_no_time_without_frames() -> None:
+    """A camera that gives up after half a minute is paused for a whole one, and lost after that."""
+    bench = Bench(GivesUp(attempts=(1, 0, 0, 1), camera=True), pause_at=2)
+
+    assert (bench.stats.state, bench.stats.received) == ("ended", 2)
+
+
+def test_a_run_of_limited_duration_ends_although_a_camera_is_paused() -> None:
+    bench = Bench(Attempt(attempts=(2, 2), camera=True), limits=Limits(duration_ns=SECOND_NS), pause_at=1)
+
+    assert (bench.stats.state, bench.stats.received) == ("ended", 2)
+    assert bench.clock.now_ns == 1_001 * SECOND_NS

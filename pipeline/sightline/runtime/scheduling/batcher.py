@@ -22,6 +22,7 @@ from sightline.runtime.scheduling.link import (
     OptionsChange,
     SharedCondition,
     StreamEnd,
+    StreamPause,
     WorkItem,
     open_link,
 )
@@ -73,9 +74,9 @@ class Batcher:
     """Turns one link per stream into a sequence of batches and ends of streams.
 
     A batch leaves when it is full, when its oldest frame has waited `timeout_ns`, or when waiting cannot help: nothing
-    more can come, all files are held back by full links, or a live stream is about to drop a frame. It takes one frame
-    of each stream in turn, so that a fast stream does not crowd out a slow one; the order within a stream is kept. When
-    the pipeline is slow and live streams wait, batches are smaller (`AdaptiveBatchLimit`).
+    more can come, all files that are not paused are held back by full links, or a live stream is about to drop a frame.
+    It takes one frame of each stream in turn, so that a fast stream does not crowd out a slow one; the order within a
+    stream is kept. When the pipeline is slow and live streams wait, batches are smaller (`AdaptiveBatchLimit`).
 
     One thread receives; everything else may be called from any thread. A sealed batcher ends with the last of its
     streams; another one waits for new streams.
@@ -92,6 +93,8 @@ class Batcher:
         self._next_link = 0
         self._ends = 0
         self._mark: Handover | OptionsChange | None = None
+        self._paused: dict[Stream, StreamPause | None] = {}
+        """The paused streams, each with its mark until that has left."""
         self._has_live = False
         self._is_suspended = False
         self._is_sealed = False
@@ -109,6 +112,20 @@ class Batcher:
             self._links[stream] = receiver
             self._has_live = self._has_live or stream.live
         return sender
+
+    def pause_stream(self, stream: Stream, *, number: int) -> None:
+        """Let no batch wait for frames of a stream, and let `receive` return a mark with this number behind its last
+        one.
+        """
+        with self._ready:
+            if stream in self._links:
+                self._paused[stream] = StreamPause(stream, number)
+                self._ready.notify_all()
+
+    def resume_stream(self, stream: Stream) -> None:
+        """Expect frames of a stream again; a mark that has not left is not returned any more."""
+        with self._ready:
+            self._paused.pop(stream, None)
 
     def seal(self) -> None:
         """Let `receive` end when all streams have ended."""
@@ -156,8 +173,11 @@ class Batcher:
                 ended = next((stream for stream, link in self._links.items() if link.is_exhausted), None)
                 if ended is not None:
                     del self._links[ended]
+                    self._paused.pop(ended, None)
                     self._ends += 1
                     return StreamEnd(ended, self._ends)
+                if self._paused and (pause := self._next_pause()) is not None:
+                    return pause
                 if not self._links and self._is_sealed and not self._holds:
                     self._is_closed = True
                     break
@@ -186,6 +206,14 @@ class Batcher:
         with self._ready:
             return dict(self._links)
 
+    def _next_pause(self) -> StreamPause | None:
+        """Return the mark of a paused stream whose frames have all left."""
+        for stream, mark in self._paused.items():
+            if mark is not None and not self._links[stream].depth:
+                self._paused[stream] = None
+                return mark
+        return None
+
     def _hold(self, count: int) -> None:
         with self._ready:
             self._holds += count
@@ -203,7 +231,7 @@ class Batcher:
 
     def _cannot_grow(self) -> bool:
         """Whether waiting cannot help: see the class."""
-        open_links = [link for link in self._links.values() if not link.is_over]
+        open_links = [link for stream, link in self._links.items() if not (link.is_over or stream in self._paused)]
         files = [link for link in open_links if link.policy is LinkPolicy.BLOCK]
         live = [link for link in open_links if link.policy is LinkPolicy.LATEST]
         return (

@@ -55,6 +55,10 @@ class RunEvents(Protocol):
         """The end of a stream has passed all steps."""
         ...
 
+    def stream_paused(self, stream: Stream, *, number: int) -> None:
+        """The last frame before a pause of a stream has passed all steps."""
+        ...
+
     def failed(self, error: BaseException) -> None:
         """Something has failed, and not because of a GPU that others replace."""
         ...
@@ -115,6 +119,10 @@ class Lane:
         """Pass it on."""
         self._events.stream_ended(stream)
 
+    def stream_paused(self, stream: Stream, *, number: int) -> None:
+        """Pass it on."""
+        self._events.stream_paused(stream, number=number)
+
     def failed(self, error: BaseException) -> None:
         """Fail over if the GPU is what failed; else pass it on."""
         if not self.fail_over(error):
@@ -148,6 +156,16 @@ class StreamSlot:
     def is_lost(self) -> bool:
         """Whether the lane is lost, so that the stream gets another slot or ends."""
         return self.lane is not None and self.lane.is_lost
+
+    def pause(self, stream: Stream, *, number: int) -> None:
+        """Let batches no longer wait for the stream, and a mark with this number follow its last frame."""
+        if self.lane is not None:
+            self.lane.batcher.pause_stream(stream, number=number)
+
+    def resume(self, stream: Stream) -> None:
+        """Let batches wait for the stream again."""
+        if self.lane is not None:
+            self.lane.batcher.resume_stream(stream)
 
     def fail_over(self, error: BaseException) -> bool:
         """See `Lane.fail_over`, for an error of the reader or of the link."""

@@ -53,6 +53,14 @@ class StreamEnd:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StreamPause:
+    """Marks that a stream is paused: all its frames until then are in front. `number` counts the pauses of it."""
+
+    stream: Stream
+    number: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Handover:
     """Marks the end of the present stages: others continue behind it. They take over the operators of the `kept`
     nodes unchanged; all other operators end.
@@ -76,7 +84,7 @@ class OptionsChange:
     over: Event = field(default_factory=Event)
 
 
-Item = WorkItem | StreamEnd | Handover | OptionsChange
+Item = WorkItem | StreamEnd | StreamPause | Handover | OptionsChange
 
 
 LinkItem = TypeVar("LinkItem")

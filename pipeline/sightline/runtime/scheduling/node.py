@@ -138,6 +138,11 @@ class Node:
             raise self._failed(given, f"it returned {_kind(result)}, not a Batch or a Pending")
         return _PendingAtNode(self, batch, given, own, result, started)
 
+    def pause_stream(self, stream: Stream) -> None:
+        """Pause a stream in the operator, if it was given frames of it. Raises OperatorError."""
+        if stream in self._seen_streams:
+            self._guarded(lambda: self.operator.pause_stream(stream), doing="pausing", stream=stream.name)
+
     def can_become(self, element: Element) -> bool:
         """Whether the operator can take over the options of this element."""
         return isinstance(self.operator, TakesChanges) and self.element.changes_live_into(element)
@@ -404,6 +409,11 @@ class SharedNode(Node):
         """Return what the operator makes of a batch, one lane at a time."""
         with self._turn:
             return super().process(batch)
+
+    def pause_stream(self, stream: Stream) -> None:
+        """Pause a stream in the operator. Raises OperatorError."""
+        with self._turn:
+            super().pause_stream(stream)
 
     def change(self, element: Element) -> OperatorError | None:
         """Let the operator take over options, with the first lane in which they change."""

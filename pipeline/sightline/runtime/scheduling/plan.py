@@ -43,6 +43,10 @@ class LaneEvents(Protocol):
         """The end of a stream has passed all stages."""
         ...
 
+    def stream_paused(self, stream: Stream, *, number: int) -> None:
+        """The last frame before a pause of a stream has passed all stages."""
+        ...
+
     def failed(self, error: BaseException) -> None:
         """An operator or a thread has failed."""
         ...

@@ -10,7 +10,7 @@ from sightline.errors import EndOfLink, LinkClosed, OperatorError, SightlineErro
 from sightline.graph import Clock
 from sightline.media import Batch
 from sightline.redaction import redact
-from sightline.runtime.scheduling.link import Handover, Item, Link, OptionsChange, StreamEnd, WorkItem
+from sightline.runtime.scheduling.link import Handover, Item, Link, OptionsChange, StreamEnd, StreamPause, WorkItem
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.scheduling.plan import LaneEvents, Stage, Tap
 from sightline.runtime.threads import Worker
@@ -108,6 +108,8 @@ class StageThread(Worker):
                 self._process(item)
             elif isinstance(item, StreamEnd):
                 self._end_stream(item)
+            elif isinstance(item, StreamPause):
+                self._pause_stream(item)
             elif isinstance(item, OptionsChange):
                 self._change_options(item)
             else:
@@ -189,7 +191,20 @@ class StageThread(Worker):
                     raise
         for outlet in self.stage.outlets:
             outlet.send(mark)
-        self._group.count_stream_end(mark)
+        if self._group.has_passed_all(mark):
+            self._events.stream_ended(mark.stream)
+
+    def _pause_stream(self, mark: StreamPause) -> None:
+        for node in self.stage.nodes:
+            try:
+                node.pause_stream(mark.stream)
+            except OperatorError as error:
+                if not self._goes_on(error):
+                    raise
+        for outlet in self.stage.outlets:
+            outlet.send(mark)
+        if self._group.has_passed_all(mark):
+            self._events.stream_paused(mark.stream, number=mark.number)
 
     def _change_options(self, mark: OptionsChange) -> None:
         for node in self.stage.nodes:
@@ -198,7 +213,9 @@ class StageThread(Worker):
                 mark.errors.append(error)
         for outlet in self.stage.outlets:
             outlet.send(mark)
-        self._group.count_options_change(mark)
+        if self._group.has_passed_all(mark):
+            mark.has_passed.set()
+            mark.over.set()
 
     def _hand_over(self, mark: Handover) -> None:
         for node in self.stage.nodes:
@@ -236,9 +253,8 @@ class StageGroup:
         self._lock = Lock()
         self._is_discarded = False
         self._running = len(stages)
-        self._passed: dict[int, int] = {}
+        self._passed: dict[object, int] = {}
         self._change: OptionsChange | None = None
-        self._passed_change = 0
 
     @property
     def is_handed_over(self) -> bool:
@@ -285,30 +301,21 @@ class StageGroup:
         for thread in self.threads:
             thread.release_kept()
 
-    def count_stream_end(self, mark: StreamEnd) -> None:
-        """Note that the end of a stream has passed one stage; report it when it has passed all."""
+    def has_passed_all(self, mark: StreamEnd | StreamPause | OptionsChange) -> bool:
+        """Note that a mark has passed one stage; return whether it has passed all."""
+        key = mark.number if isinstance(mark, StreamEnd) else mark
         with self._lock:
-            left = self._passed.pop(mark.number, len(self.threads)) - 1
+            left = self._passed.pop(key, len(self.threads)) - 1
             if left:
-                self._passed[mark.number] = left
-        if not left:
-            self._events.stream_ended(mark.stream)
+                self._passed[key] = left
+        return not left
 
     def expect(self, mark: OptionsChange) -> None:
         """Prepare for a change of options: it is over when it has passed all stages, or these have ended."""
         with self._lock:
-            self._change, self._passed_change = mark, 0
+            self._change = mark
             has_ended = not self._running
         if has_ended:
-            mark.over.set()
-
-    def count_options_change(self, mark: OptionsChange) -> None:
-        """Note that a change of options has passed one stage; report it when it has passed all."""
-        with self._lock:
-            self._passed_change += 1
-            has_passed = self._passed_change == len(self.threads)
-        if has_passed:
-            mark.has_passed.set()
             mark.over.set()
 
     def count_ended_thread(self) -> None:

@@ -103,6 +103,11 @@ class Pace:
             self._origin_ns = now_ns - pts_ns
         return max(0, self._origin_ns + pts_ns - now_ns)
 
+    def delay(self, duration_ns: int) -> None:
+        """Let all frames from now on be due so much later."""
+        if self._origin_ns is not None:
+            self._origin_ns += duration_ns
+
 
 @dataclass(slots=True)
 class Continuation:
@@ -216,6 +221,7 @@ class StreamStateMachine:
         self._stats = stats
         self._site = site
         self._reported: set[str] = set()
+        self._was_paused = False
 
     def connecting(self) -> None:
         """Report that the first attempt begins."""
@@ -232,12 +238,13 @@ class StreamStateMachine:
             stats.started_ns = self._site.clock.monotonic_ns()
             self._post(MessageKind.STREAM_STARTED, "started")
         else:
-            stats.reconnects += 1
+            stats.reconnects += not self._was_paused
             self._post(MessageKind.STREAM_BACK, "is back")
+        self._was_paused = False
 
     def lost(self, error: SightlineError, *, delay_seconds: float) -> None:
         """Report a lost connection or a failed attempt; the next one follows after the delay."""
-        stats, text = self._stats, redact(error)
+        stats, text, self._was_paused = self._stats, redact(error), False
         state = _state_of(error)
         changed = state is not stats.state
         stats.stalls += changed and state is StreamState.STALLED
@@ -248,6 +255,21 @@ class StreamStateMachine:
             self._reported.add(text)
             when = f" in {delay_seconds:.0f} s" if delay_seconds >= _REPORTED_DELAY_SECONDS else ""
             self._post(_KINDS[state], f"{text}; trying again{when}", changed=changed)
+
+    def paused(self) -> None:
+        """Report that the stream is paused."""
+        stats = self._stats
+        if stats.state is StreamState.PAUSED:
+            return
+        stats.cause = stats.next_attempt_ns = None
+        self._become(StreamState.PAUSED)
+        self._post(MessageKind.STREAM_PAUSED, f"paused after {stats.received} frames")
+
+    def resumed(self, *, is_open: bool) -> None:
+        """Report that the stream is no longer paused; `is_open` says whether its input is."""
+        self._was_paused = not is_open
+        self._become(StreamState.LIVE if is_open else StreamState.CONNECTING)
+        self._post(MessageKind.STREAM_RESUMED, "resumed")
 
     def changed(self, text: str) -> None:
         """Report that the format has changed."""

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, RLock
 
 from sightline.errors import ConfigurationError, LinkClosed
 from sightline.graph import Site, SourceElement, StreamState
@@ -71,6 +71,7 @@ _MOST_REMOVED = 1000
 @dataclass(slots=True, eq=False)
 class _Entry:
     """A stream of the run. `leaving` is set once it is to be removed; `successor` is the source that replaces it.
+    `pausing` is set while it is paused.
 
     Of the streams that take turns, one is read at a time. The links of those that wait have no room, so that no batch
     waits for their frames.
@@ -84,6 +85,7 @@ class _Entry:
     has_ended: bool = False
     leaving: PendingChange | None = None
     successor: SourceElement | None = None
+    pausing: PendingChange | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -103,6 +105,8 @@ class StreamManager:
         self._tracer = tracer
         self._limits = limits
         self._lock = Lock()
+        self._pausing = RLock()
+        """Held while a stream is paused or resumed, also when that is reported."""
         self._entries: dict[str, _Entry] = {}
         self._stats: dict[str, StreamStats] = {}
         self._last_sessions: dict[str, StreamSession] = {}
@@ -136,6 +140,43 @@ class StreamManager:
     def replace(self, name: str, source: SourceElement) -> PendingChange:
         """Replace the source of a stream."""
         return self._leave(name, successor=source)
+
+    def pause(self, name: str) -> PendingChange:
+        """Pause a stream: done when its input rests, and its last frame has passed all steps. Raises ConfigurationError
+        when there is none of that name, or it is ending.
+        """
+        with self._pausing:
+            with self._lock:
+                entry = self._entry(name)
+                if entry.has_ended or entry.leaving or self._is_over or entry.session.has_read_all:
+                    raise ConfigurationError(f"the stream {name!r} has come to its end: there is nothing to pause")
+                if entry.pausing is not None:
+                    return entry.pausing
+                change = entry.pausing = PendingChange()
+                entry.session.pause()
+                has_begun = entry.has_begun
+            if not has_begun:
+                entry.session.report_pause()
+                change.finish()
+        return change
+
+    def resume(self, name: str) -> None:
+        """Resume a paused stream. Raises ConfigurationError when there is none of that name."""
+        with self._pausing:
+            with self._lock:
+                entry = self._entry(name)
+                has_begun = entry.has_begun
+            if entry.pausing is None:
+                return
+            if not has_begun:
+                entry.session.report_resume()
+            with self._lock:
+                _finish(entry)
+                entry.pausing = None
+                entry.session.resume()
+                if not has_begun:
+                    entry.session.stats.state = StreamState.WAITING
+                    self._start_sessions()
 
     def start(self) -> None:
         """Start the sessions, of those that take turns only the first; from now on, `add` starts a session at once."""
@@ -173,6 +214,13 @@ class StreamManager:
         if leaving is not None:
             leaving.finish()
 
+    def stream_paused(self, stream: Stream, *, number: int) -> None:
+        """Note that the last frame before a pause of that number has passed all steps."""
+        with self._lock:
+            entry = self._entries.get(stream.name)
+            if entry is not None and entry.stream == stream and entry.session.pauses == number:
+                _finish(entry)
+
     def lane_lost(self, lane: Lane) -> None:
         """Move the streams of a lost lane, which has ended, to others; or end them."""
         with self._lock:
@@ -184,6 +232,8 @@ class StreamManager:
         """Note that all steps have ended: every stream that was to be removed is removed."""
         with self._lock:
             self._is_open, self._is_over = False, True
+            for entry in self._entries.values():
+                _finish(entry)
             leaving = [entry.leaving for entry in self._entries.values() if entry.leaving is not None]
             for name in [name for name, entry in self._entries.items() if entry.leaving is not None]:
                 del self._entries[name]
@@ -222,6 +272,12 @@ class StreamManager:
     def count(self) -> int:
         """How many streams are present."""
         return len(self._entries)
+
+    @property
+    def count_read(self) -> int:
+        """How many streams are present and not paused."""
+        with self._lock:
+            return sum(entry.pausing is None for entry in self._entries.values())
 
     @property
     def comes_in_real_time(self) -> bool:
@@ -270,12 +326,16 @@ class StreamManager:
         if entry is not None and not (entry.leaving or entry.has_ended or entry.session.has_read_all):
             raise ConfigurationError(f"the stream {name!r} is running: remove it first, or take another name")
 
+    def _entry(self, name: str) -> _Entry:
+        entry = self._entries.get(name)
+        if entry is None:
+            known = ", ".join(self._entries) or "none"
+            raise ConfigurationError(f"there is no stream {name!r}; streams: {known}")
+        return entry
+
     def _leave(self, name: str, *, successor: SourceElement | None) -> PendingChange:
         with self._lock:
-            entry = self._entries.get(name)
-            if entry is None:
-                known = ", ".join(self._entries) or "none"
-                raise ConfigurationError(f"there is no stream {name!r}; streams: {known}")
+            entry = self._entry(name)
             entry.successor = successor
             if entry.leaving is not None:
                 return entry.leaving
@@ -292,19 +352,20 @@ class StreamManager:
 
     def _drop_entry(self, name: str, entry: _Entry) -> PendingChange | None:
         del self._entries[name]
+        _finish(entry)
         if entry.successor is not None and self._is_open:
             with suppress(ConfigurationError):  # the run has ended meanwhile
-                self._enter(name, entry.successor)
+                self._enter(name, entry.successor, pausing=entry.pausing)
         self._forget()
         return entry.leaving
 
-    def _enter(self, name: str, source: SourceElement) -> None:
+    def _enter(self, name: str, source: SourceElement, *, pausing: PendingChange | None = None) -> None:
         stream = Stream(name, live=source.live)
         stats = self._stats.get(name) or StreamStats(stream)
         slot = self._open_slot(stream, stats, has_room=not source.takes_turns)
         stats.stream = stream
         if source.takes_turns:
-            stats.state = StreamState.WAITING
+            stats.state = StreamState.WAITING if pausing is None else StreamState.PAUSED
         before = self._last_sessions.get(name)
         session = StreamSession(
             source,
@@ -317,23 +378,27 @@ class StreamManager:
         self._stats.pop(name, None)
         self._stats[name], self._last_sessions[name] = stats, session
         self._entries.pop(name, None)
-        self._entries[name] = _Entry(stream, source.takes_turns, source.live or source.realtime, slot, session)
+        entry = _Entry(stream, source.takes_turns, source.live or source.realtime, slot, session, pausing=pausing)
+        self._entries[name] = entry
+        if pausing is not None:
+            session.pause()
         self._start_sessions()
 
     def _start_sessions(self) -> None:
-        """Start the sessions that have not been started and whose turn it is."""
+        """Start the sessions that have not been started and whose turn it is; those that are paused lose their turn."""
         if not (self._has_started and self._is_open):
             return
         entries = self._entries.values()
         is_taken = any(one.takes_turns and one.has_begun and not one.has_ended for one in entries)
         for entry in entries:
-            if entry.has_begun or (entry.takes_turns and is_taken):
+            if entry.has_begun or (entry.takes_turns and (is_taken or entry.pausing is not None)):
                 continue
             is_taken |= entry.takes_turns
             entry.slot.link.resize(self._capacity(entry.stream, entry.slot.site))
             entry.session.start()
 
     def _move(self, entry: _Entry) -> None:
+        _finish(entry)  # what was under way is gone with the lane
         try:
             has_room = entry.has_begun or not entry.takes_turns
             entry.slot = self._open_slot(entry.stream, entry.session.stats, has_room=has_room)
@@ -375,3 +440,9 @@ class StreamManager:
             if self._last_sessions[name].is_settled:
                 self._former_cpu_ns += self._last_sessions.pop(name).all_cpu_ns
                 del self._stats[name]
+
+
+def _finish(entry: _Entry) -> None:
+    """Mark the pause of a stream as done."""
+    if entry.pausing is not None and not entry.pausing.done:
+        entry.pausing.finish()

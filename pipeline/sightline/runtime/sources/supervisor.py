@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
-from threading import Event, Lock
 from time import monotonic_ns, thread_time_ns
 
 from sightline.errors import (
@@ -31,6 +29,7 @@ from sightline.runtime.sources.health import (
     describe,
     refused_delay_seconds,
 )
+from sightline.runtime.sources.read_control import ReadControl, SlotHolder
 from sightline.runtime.stats.counters import DropReason, StreamStats, counters
 from sightline.runtime.threads import Worker
 from sightline.runtime.tracing import FrameTrace, Tracer
@@ -68,7 +67,7 @@ class SourceSupervisor(Worker):
         self.stats = stats
         self._limits = limits
         self._state = StreamStateMachine(stats, site=slot.site)
-        self._stopping = threading.Event()
+        self._control = ReadControl()
         self._reader: SourceReader | None = None
         self._counters: ReaderCounters | None = None
         self._failure: tuple[BaseException, str | None] | None = None
@@ -86,11 +85,40 @@ class SourceSupervisor(Worker):
 
     def stop(self) -> None:
         """Ask the thread to end after the present frame, or soon when none comes; from any thread."""
-        self._stopping.set()
+        self._control.stop()
         self._slot.stop()
         reader = self._reader
         if reader is not None:
             reader.stop()
+
+    def pause(self) -> None:
+        """Read nothing until `resume`: a camera is disconnected, a file stops where it is. From any thread."""
+        self._control.pause()
+        reader = self._reader
+        if reader is not None and self._source.live:
+            reader.stop()
+
+    def resume(self) -> None:
+        """Read on: a camera is connected again, a file goes on where it is. From any thread."""
+        self._control.resume()
+
+    def report_pause(self) -> None:
+        """Report that the stream is paused, instead of a thread that has not been started."""
+        self._state.paused()
+
+    def report_resume(self) -> None:
+        """Report that the stream is no longer paused, instead of a thread that has not been started."""
+        self._state.resumed(is_open=False)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is to read nothing for now."""
+        return self._control.is_paused
+
+    @property
+    def pauses(self) -> int:
+        """How often it was paused."""
+        return self._control.pauses
 
     def move(self, slot: StreamSlot | None) -> None:
         """Continue in another slot, because the lane of the present one is lost; None: end. From any thread."""
@@ -110,7 +138,8 @@ class SourceSupervisor(Worker):
         """Read the stream to its end."""
         self._begun_ns = self._frame_ns = self._site.clock.monotonic_ns()
         try:
-            self._state.connecting()
+            if not self.is_paused:
+                self._state.connecting()
             self._read_and_reconnect()
         except LinkClosed:
             pass
@@ -132,9 +161,17 @@ class SourceSupervisor(Worker):
     def _read_and_reconnect(self) -> None:
         """Read the stream, and reconnect after a backoff, until it ends, fails for good, or the run stops."""
         attempt = 0
-        while not self._stopping.is_set():
+        while not self._control.is_stopped:
+            if self.is_paused:
+                attempt = 0
+                self._wait_while_paused()
+                if self._seconds_left() <= 0:
+                    return
+                continue
             received, begun_ns = self.stats.received, self._site.clock.monotonic_ns()
             loss = self._read_until_lost()
+            if self._is_let_go():
+                continue
             if loss is None:
                 return
             if self._slot.current.is_lost:
@@ -146,7 +183,7 @@ class SourceSupervisor(Worker):
             if self._is_final():
                 self._state.failed(loss)
                 return
-            if self._seconds_left() <= 0 or self._stopping.is_set():
+            if self._seconds_left() <= 0 or self._control.is_stopped:
                 return
             frames = self.stats.received - received
             attempt = 0 if frames else attempt + 1
@@ -186,13 +223,13 @@ class SourceSupervisor(Worker):
     def _read_frames(self, reader: SourceReader, reader_counters: ReaderCounters) -> None:
         stats, first = self.stats, True
         frames, received = reader.frames(), self.stats.received
-        while not (self._stopping.is_set() or self._has_enough_frames()):
+        while not (self._control.is_stopped or self._is_let_go() or self._has_enough_frames()):
             began_ns = 0 if self._tracer is None else monotonic_ns()
             started = thread_time_ns()
             frame = next(frames, None)
             cpu_ns = thread_time_ns() - started
             stats.read_cpu_ns += cpu_ns
-            if frame is None or self._stopping.is_set():
+            if frame is None or self._control.is_stopped or self._is_let_go():
                 return
             if first:
                 first = False
@@ -206,6 +243,10 @@ class SourceSupervisor(Worker):
             reader_counters.update()
             trace = None if self._tracer is None else self._tracer.sample(frame, began_ns=began_ns, cpu_ns=cpu_ns)
             self._send(frame, trace)
+
+    def _is_let_go(self) -> bool:
+        """Whether the connection is to be closed because the stream is paused; a file stays open."""
+        return self._control.is_paused and self._source.live
 
     def _update_format(self, frame: Frame, reader: SourceReader) -> None:
         """Update what is known of the stream from a frame: size, decoder, frame rate."""
@@ -222,10 +263,8 @@ class SourceSupervisor(Worker):
 
     def _send(self, frame: Frame, trace: FrameTrace | None) -> None:
         clock, stats = self._site.clock, self.stats
-        if self._pace is not None:
-            wait_ns = self._pace.wait_ns(frame.pts_ns, now_ns=clock.monotonic_ns())
-            if wait_ns and self._stopping.wait(wait_ns / 1e9):
-                return
+        if not self._wait_until_due(frame):
+            return
         now_ns = self._frame_ns = clock.monotonic_ns()
         self._continuation.note(frame.pts_ns, now_ns=now_ns)
         stats.receive()
@@ -238,6 +277,39 @@ class SourceSupervisor(Worker):
         if trace is not None:
             trace.arrive()
         self._slot.current.link.send(Arrival(frame, now_ns, trace))
+
+    def _wait_until_due(self, frame: Frame) -> bool:
+        """Wait while a file is paused, and until a paced frame is due. Return False when the stream is stopped. Raises
+        LinkClosed when its lane was lost during a pause.
+        """
+        while not self._control.is_stopped:
+            if self.is_paused and not self._source.live:
+                self._wait_while_paused()
+                if self._slot.current.is_lost:
+                    raise LinkClosed
+                continue
+            wait_ns = 0 if self._pace is None else self._pace.wait_ns(frame.pts_ns, now_ns=self._now_ns())
+            if not wait_ns:
+                return True
+            self._control.sleep(wait_ns / 1e9)
+        return False
+
+    def _wait_while_paused(self) -> None:
+        """Report that the stream is paused, once its connection is closed, and wait until it is resumed or stopped."""
+        number, since_ns, slot = self._control.pauses, self._now_ns(), self._slot.current
+        self._state.paused()
+        slot.pause(self.stats.stream, number=number)
+        seconds = self._seconds_left() if self._source.live else math.inf
+        self._control.wait_while_paused(number, at_most_seconds=None if math.isinf(seconds) else max(seconds, 0.0))
+        slot.resume(self.stats.stream)
+        self._frame_ns = self._now_ns()
+        if self._pace is not None:
+            self._pace.delay(self._frame_ns - since_ns)
+        if not self.is_paused and not self._control.is_stopped:
+            self._state.resumed(is_open=self._reader is not None)
+
+    def _now_ns(self) -> int:
+        return self._site.clock.monotonic_ns()
 
     def _begin_connection(self, reader: SourceReader, frame: Frame) -> None:
         """Take in the first frame of a connection."""
@@ -279,56 +351,12 @@ class SourceSupervisor(Worker):
         if is_refusal or (isinstance(loss, StreamRefused) and loss.credentials):
             delay = refused_delay_seconds(took_seconds=took_seconds)
         self._state.lost(loss, delay_seconds=delay)
-        self._stopping.wait(min(delay, max(self._seconds_left(), 0.0)))
+        self._control.sleep(min(delay, max(self._seconds_left(), 0.0)))
 
     def _seconds_left(self) -> float:
         if self._limits.duration_ns is None:
             return math.inf
         return (self._begun_ns + self._limits.duration_ns - self._site.clock.monotonic_ns()) / 1e9
-
-
-class SlotHolder:
-    """Holds the slot of a stream. Its thread sends to it, waits for another and ends it; other threads replace it."""
-
-    def __init__(self, slot: StreamSlot) -> None:
-        self.current = slot
-        """The slot that the stream's thread uses; changes in `wait_for_another` only."""
-        self._next: StreamSlot | None = slot
-        self._lock = Lock()
-        self._changed = Event()
-        self._is_stopped = self._has_ended = False
-
-    def replace(self, slot: StreamSlot | None) -> None:
-        """Give the stream another slot, or none any more."""
-        with self._lock:
-            self._next = slot
-            if self._has_ended and slot is not None:
-                slot.link.end()
-        self._changed.set()
-
-    def stop(self) -> None:
-        """Let nobody wait any more."""
-        self._is_stopped = True
-        self._changed.set()
-
-    def wait_for_another(self) -> bool:
-        """Wait for a slot that is not lost; False when there will be none."""
-        while self.current.is_lost and not self._is_stopped:
-            self._changed.wait()
-            with self._lock:
-                self._changed.clear()
-                if self._next is None:
-                    return False
-                self.current = self._next
-        return not self._is_stopped
-
-    def end_links(self) -> None:
-        """End the link of the present slot, and of any slot that follows."""
-        with self._lock:
-            self._has_ended = True
-            links = {one.link for one in (self.current, self._next) if one is not None}
-        for link in links:
-            link.end()
 
 
 class ReaderCounters:
@@ -394,7 +422,7 @@ class StreamSession(SourceSupervisor):
         """Read the stream to its end, once the session before has ended."""
         before = self._before
         while before is not None and not before.is_settled:
-            if self._stopping.wait(_POLL_SECONDS):
+            if self._control.wait_for_stop(_POLL_SECONDS):
                 self._slot.end_links()
                 return
         self._continue_former_session()

@@ -64,7 +64,7 @@ class StreamStatus:
         )
 
 
-WELL = frozenset({StreamState.WAITING, StreamState.LIVE, StreamState.ENDED})
+WELL = frozenset({StreamState.WAITING, StreamState.LIVE, StreamState.PAUSED, StreamState.ENDED})
 """The states of streams that are as they should be."""
 SOURCE_LINK = "source"
 """The name of the links between sources and the first stage; there is one for each stream."""
