@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ from sightline.runtime.watchdog import Watch
 if TYPE_CHECKING:
     from typing import Self
 
+    from sightline.config import ConfigurationFile
     from sightline.devices.cuda.device import CudaDevice
 
 _LOG = logging.getLogger(__name__)
@@ -105,6 +107,7 @@ class Pipeline:
         self._event_listeners: list[Callable[[Batch, Sequence[Event]], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
         self._control = self._control_of(description)
+        self._file: ConfigurationFile | None = None
 
     @classmethod
     def from_description(
@@ -114,18 +117,28 @@ class Pipeline:
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
         gpu: CudaDevice | Sequence[CudaDevice] | None = None,
+        file: ConfigurationFile | None = None,
     ) -> Self:
-        """A pipeline from a description, such as `sightline.config.load_description` gives."""
+        """A pipeline from a description, such as `sightline.config.load_description` gives; `file` is where that
+        was read.
+        """
         pipeline = cls(sources={}, outputs=outputs, clock=clock, gpu=gpu)
-        pipeline._control = pipeline._control_of(description)
+        pipeline._control, pipeline._file = pipeline._control_of(description), file
         return pipeline
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str], *, outputs: str | os.PathLike[str] | None = None) -> Self:
         """A pipeline from a YAML file. Raises ConfigurationError with every mistake in it."""
-        from sightline.config import load_description
+        from sightline.config import ConfigurationFile
 
-        return cls.from_description(load_description(Path(path)), outputs=outputs)
+        return cls.from_file(ConfigurationFile(path), outputs=outputs)
+
+    @classmethod
+    def from_file(cls, file: ConfigurationFile, *, outputs: str | os.PathLike[str] | None = None) -> Self:
+        """A pipeline from a YAML file that `reload` reads again, and to which `write_back` writes. Raises
+        ConfigurationError with every mistake in it.
+        """
+        return cls.from_description(file.read(), outputs=outputs, file=file)
 
     @property
     def description(self) -> PipelineDescription:
@@ -135,7 +148,9 @@ class Pipeline:
     @property
     def configuration(self) -> Configuration:
         """The present version of the description, with its tag (`etag`): what a change is made from."""
-        return self._control.configuration
+        present = self._control.configuration
+        held = None if self._file is None else self._file.description
+        return replace(present, is_of_file=held is not None and held == present.description)
 
     @property
     def versions(self) -> tuple[Configuration, ...]:
@@ -354,20 +369,39 @@ class Pipeline:
 
     def reload(
         self,
-        description: PipelineDescription | str | os.PathLike[str] | Callable[[], PipelineDescription],
+        description: PipelineDescription | str | os.PathLike[str] | Callable[[], PipelineDescription] | None = None,
         *,
         prove: str | float = _PROVE,
         by: str = "",
     ) -> Change:
-        """Change the pipeline to a description, to a YAML file, or to what a function returns, as `change` does."""
-        from sightline.config import load_description
+        """Change the pipeline to a description, to a YAML file (by default the one that it comes from), or to what a
+        function returns, as `change` does.
+        """
+        from sightline.config import ConfigurationFile
 
         if isinstance(description, PipelineDescription):
             return self.change(lambda _: description, prove=prove, by=by)
         if callable(description):
             return self.change(lambda _: description(), prove=prove, by=by)
-        path, outputs = Path(description), Outputs(self._outputs_root)
-        return self.change(lambda _: load_description(path, outputs=outputs), prove=prove, by=by)
+        file = self._file
+        if description is not None and (file is None or file.path.absolute() != Path(description).absolute()):
+            file = ConfigurationFile(description, outputs=Outputs(self._outputs_root))
+        if file is None:
+            raise ConfigurationError("this pipeline comes from no file: give the description to change to")
+        read = file.read
+        return self.change(lambda _: read(), prove=prove, by=by)
+
+    def write_back(self) -> bool:
+        """Write what has changed since the pipeline's file was read to that file; return whether anything has.
+        Comments, order, references to the environment and relative paths stay. Streams of a sources file are left out.
+
+        Raises ConfigurationError when the pipeline comes from no file, or its file cannot hold the change,
+        StaleConfiguration when somebody has changed the file since it was read, and OutputError when it cannot be
+        written; the file is then as it was.
+        """
+        if self._file is None:
+            raise ConfigurationError("this pipeline comes from no file: make it with from_yaml or from_file")
+        return self._file.write(self.description)
 
     def __enter__(self) -> Self:
         self.start()

@@ -71,7 +71,7 @@ def command(
     if device is not None:
         _check_device(device)
     from sightline.cli.summary import summary
-    from sightline.config import load_description
+    from sightline.config import ConfigurationFile
     from sightline.errors import SightlineError
     from sightline.graph.advice import advice_of
     from sightline.graph.outputs import Outputs
@@ -82,9 +82,9 @@ def command(
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     logging.getLogger("sightline").setLevel(level)
     root = None if output_root is None else output_root.absolute()
-    load = partial(load_description, config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
-    pipeline = Pipeline.from_description(load(), outputs=root)
-    reload = partial(pipeline.reload, load, by=str(config))
+    file = ConfigurationFile(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
+    pipeline = Pipeline.from_file(file, outputs=root)
+    reload = partial(pipeline.reload, by=str(config))
     if not quiet:
         for text in advice_of(pipeline.description):
             click.echo(f"note: {text}", err=True)

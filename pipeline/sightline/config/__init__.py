@@ -2,6 +2,7 @@
 
 from sightline.config.checks import check_joining
 from sightline.config.document import InvalidConfiguration, LocatedProblem, Place
+from sightline.config.file import ConfigurationFile
 from sightline.config.load import (
     check_description,
     description_from,
@@ -14,6 +15,7 @@ from sightline.config.load import (
 from sightline.config.sources import name_problems, read_streams
 
 __all__ = [
+    "ConfigurationFile",
     "InvalidConfiguration",
     "LocatedProblem",
     "Place",

@@ -69,12 +69,13 @@ def _described(model: type[BaseModel], text: str, *, name: str) -> BaseModel:
 @dataclass(frozen=True, slots=True)
 class LoadedDescription:
     """A description with the tree that gives the place of each value, in which sources stand by the names of their
-    streams, and what takes values of the environment out of texts.
+    streams, what takes values of the environment out of texts, and the name in the file of each stream.
     """
 
     description: PipelineDescription
     root: Table
     hide: Hide
+    given_names: Mapping[str, str]
 
 
 def load_description(
@@ -103,6 +104,7 @@ def load_description(
 def load(
     path: str | Path,
     *,
+    text: str | None = None,
     sources: Sequence[str] = (),
     overrides: Sequence[str] = (),
     device: str | None = None,
@@ -110,14 +112,14 @@ def load(
     registry: Registry | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> LoadedDescription:
-    """Read a YAML file and check it.
+    """Read a YAML file and check it; or check what its `text` would be.
 
     `sources` holds `NAME=URI` texts that replace or add streams (paths relative to the working directory),
     `overrides` holds `key.path=value` texts whose values are YAML, `device` goes before the file's. Relative inputs
     start at the file's folder, outputs at `outputs`. Raises InvalidConfiguration with every mistake.
     """
     name = str(path)
-    document = parse(read_file(Path(path), name=name), name=name)
+    document = parse(read_file(Path(path), name=name) if text is None else text, name=name)
     variables = Environment(os.environ if environment is None else environment)
     root = variables.fill(document.root or Scalar(Place(name), None))
     changes = Overrides(registry or Registry())
@@ -206,7 +208,7 @@ class _Reader:
         problems = sorted((*found, *read, *late), key=lambda problem: problem.place)
         if problems:
             raise InvalidConfiguration(problems)
-        return LoadedDescription(description, root, self._validator.hide)
+        return LoadedDescription(description, root, self._validator.hide, given_names)
 
     def _follows(self, problem: LocatedProblem) -> bool:
         """Whether a mistake may only be there because a variable is not set: a URI tells which options there are."""

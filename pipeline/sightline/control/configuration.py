@@ -26,7 +26,8 @@ class Configuration:
 
     `number` counts the versions of a pipeline from 1, `at_ns` is when this one was applied (nanoseconds since the
     epoch), and `by` who asked for it. `is_proven` says that it has worked: it ran as long as its change was on
-    probation, or needed no probation.
+    probation, or needed no probation. `is_of_file` says that the file of the pipeline described the same when it was
+    read or written last.
     """
 
     description: PipelineDescription = field(repr=False)
@@ -34,6 +35,7 @@ class Configuration:
     at_ns: int
     by: str
     is_proven: bool
+    is_of_file: bool = False
     _key: bytes = field(default=b"", repr=False, compare=False)
 
     @cached_property
