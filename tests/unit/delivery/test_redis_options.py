@@ -11,7 +11,8 @@ from sightline.devices import Device
 from sightline.errors import MissingExtra
 from sightline.graph import CheckContext, Site
 from sightline.graph.outputs import Outputs
-from sightline_plugins.delivery.redis import Redis
+from sightline.graph.transport import Record
+from sightline_plugins.delivery.redis import Redis, RedisTransport
 
 pytest.importorskip("redis")
 CONTEXT = CheckContext(Device(), ("gate",), Outputs())
@@ -72,3 +73,20 @@ def test_parts_of_names_that_a_key_gives_a_meaning_are_replaced() -> None:
     element = Redis(url="redis://localhost")
 
     assert element.address("a:b {1} *?", "events", pipeline="Süd") == "sightline:Süd:a_b_1_:events"
+
+
+@pytest.mark.parametrize("max_length", [None, 100_000])
+@pytest.mark.parametrize("stream", ["gate", "gäte ☃", "a" * 300, ""])
+@pytest.mark.parametrize("body", [b"{}", b"", b"\r\n$1\r\n", bytes(range(256)) * 300])
+def test_a_command_is_packed_as_the_client_packs_it(stream: str, body: bytes, max_length: int | None) -> None:
+    from redis.connection import Connection
+
+    record = Record(stream, 1_764_000_000, 12_345, "events", f"key:{stream}", body, 0, "text/plain")
+    limit = () if max_length is None else ("MAXLEN", "~", max_length)
+    fields = {"stream": stream, "epoch": 1_764_000_000, "seq": 12_345, "kind": "events", "content_type": "text/plain"}
+    words = ("XADD", f"key:{stream}", *limit, "*", *(part for pair in fields.items() for part in pair), "body", body)
+    pack: Any = Connection().pack_command
+
+    assert RedisTransport(Redis(url="redis://localhost", max_length=max_length))._command(record) == b"".join(
+        pack(*words)
+    )

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class Chunk:
     """Records of one destination that were put together; the first `delivered` of them have been delivered.
 
-    `id` is None until it is on disk. A chunk with `is_done` is delivered or dropped, and is not written any more;
-    one with `is_put_back` was taken for delivery and stands before all others.
+    `size` are the bytes of bodies and addresses, `stored` those on disk once it was written; `id` is None until then. A
+    chunk with `is_done` is delivered or dropped, and is not written any more; one with `is_put_back` was taken for
+    delivery and stands before all others.
     """
 
     destination: str
@@ -25,6 +26,7 @@ class Chunk:
     records: Sequence[Record]
     size: int
     id: int | None = None
+    stored: int = 0
     delivered: int = 0
     is_done: bool = False
     is_put_back: bool = False

@@ -261,7 +261,7 @@ class RunOutbox(Outbox):
             self._keep(new, finished)
             self._degraded(error)
             return
-        self._size += sum(chunk.size for chunk in self._unsaved) - sum(chunk.size for chunk in commit.done)
+        self._size += sum(chunk.stored for chunk in self._unsaved) - sum(chunk.stored for chunk in commit.done)
         self._stored_epochs |= epochs
         self._unsaved = []
         self._recovered()

@@ -101,7 +101,7 @@ class OutboxStore:
         )
         for number, created_ns, delivered, size, body in rows:
             records = [Record(*values) for values in _decode(body)]
-            return Chunk(destination, created_ns, records, size, id=number, delivered=delivered)
+            return Chunk(destination, created_ns, records, size, id=number, stored=size, delivered=delivered)
         return None
 
     def oldest(self, *, limit: int) -> list[tuple[int, str, int, int, int]]:
@@ -126,7 +126,8 @@ class OutboxStore:
 
 
 def _insert(database: sqlite3.Connection, chunk: Chunk, body: bytes) -> int:
-    values = (chunk.destination, chunk.created_ns, len(chunk.records), chunk.delivered, chunk.size, body)
+    chunk.stored = len(body)
+    values = (chunk.destination, chunk.created_ns, len(chunk.records), chunk.delivered, chunk.stored, body)
     inserted = database.execute(
         "INSERT INTO chunks(destination, created_ns, records, delivered, size, body) VALUES (?,?,?,?,?,?)", values
     )

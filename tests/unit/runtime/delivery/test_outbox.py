@@ -237,6 +237,25 @@ def test_the_oldest_records_give_way_when_the_outbox_is_full(tmp_path: Path) -> 
     assert len(messages.texts("sink_degraded")) == 1
 
 
+def test_small_records_fill_the_outbox_by_what_they_take_on_disk(tmp_path: Path) -> None:
+    destination = Destination(trouble=DestinationLost("away"))
+    outbox = outbox_at(tmp_path, limits=OutboxLimits(size_bytes=200_000))
+    mailbox = outbox.mailbox("one", address="", transport=destination)
+
+    for number in range(200):
+        put(mailbox, [b"small"] * 100, stream=f"a camera with a long name {number}")
+        outbox.commit()
+        outbox.tidy()
+    close(outbox, seconds=0)
+
+    database = sqlite3.connect(outbox.path)
+    pages, free, size = (
+        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    database.close()
+    assert 100_000 < (pages - free) * size < 300_000
+
+
 def test_records_that_are_too_old_are_dropped(tmp_path: Path) -> None:
     destination = Destination(trouble=DestinationLost("away"))
     outbox = outbox_at(tmp_path, limits=OutboxLimits(age_ns=1))
