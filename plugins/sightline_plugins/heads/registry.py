@@ -63,8 +63,6 @@ def match_head(signature: Signature, heads: Iterable[Head[Any]]) -> str:
     outputs = "; ".join(map(str, signature.outputs))
     if matches:
         raise ModelError(f"its outputs ({outputs}) fit several heads: set head to one of {', '.join(sorted(matches))}")
-    if "classify" not in scores and HEADS["classify"].match_score(signature) is MatchScore.CERTAIN:
-        raise ModelError(f"its outputs ({outputs}) are those of a classifier: use the step `classify`, or set head")
     readable = [head.name for head in heads if can_read(head, signature)]
     if not readable:
         raise ModelError(

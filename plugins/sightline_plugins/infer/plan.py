@@ -19,11 +19,12 @@ from sightline.errors import ModelError
 from sightline.graph.element import Problem
 from sightline.graph.wording import suggest
 from sightline_plugins.engines.protocol import TensorSpec
-from sightline_plugins.heads.head import Array, DecodeContext, Head, Signature
+from sightline_plugins.heads.head import Array, DecodeContext, Head
 from sightline_plugins.heads.registry import find_head, heads_of, match_head
 from sightline_plugins.infer.card import ExportMetadata, ModelCard, read_alphabet, read_card, read_labels, read_metadata
 from sightline_plugins.infer.facts import ModelFacts, ModelInputs, find_inputs, read_facts
 from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.tasks import form_of_outputs, signature_of
 from sightline_plugins.preprocess.definition import Preprocessing
 from sightline_plugins.preprocess.stacks import StackForm
 
@@ -87,13 +88,6 @@ def plan_model(
         return None, [Problem(text if model in text else f"model {model!r}: {text}", ("model",))]
     plan = planner.plan(named, needs_head=needs_head)
     return plan, planner.problems
-
-
-def signature_of(
-    facts: ModelFacts, exported: ExportMetadata, *, size_wh: tuple[int, int] | None, labels: Sequence[str]
-) -> Signature:
-    """Return what heads recognise a model by, when its input is `size_wh` large (None: open)."""
-    return Signature(facts.outputs, size_wh or (0, 0), len(labels) or None, facts.output_ops, exported.task)
 
 
 @dataclass(slots=True)
@@ -206,7 +200,13 @@ class _Planner:
         try:
             return heads[match_head(signature, heads.values())]
         except ModelError as error:
-            self._problem(f"model {str(self.element.model)!r}: {error}", "head")
+            form, message = form_of_outputs(facts, signature, beside=task), str(error)
+            if form is not None and form.is_map:
+                message += f"; if they are {form.what}, use the step `{form.task}`"
+            elif form is not None:
+                outputs = "; ".join(map(str, facts.outputs))
+                message = f"its outputs ({outputs}) are those of {form.what}: use the step `{form.task}`, or set head"
+            self._problem(f"model {str(self.element.model)!r}: {message}", "head")
         return None
 
     def _head_options(self, head: Head[Any] | None) -> BaseModel | None:

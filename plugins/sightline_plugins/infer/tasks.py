@@ -12,9 +12,8 @@ from sightline.errors import ModelError
 from sightline_plugins.heads.classify import count_values
 from sightline_plugins.heads.head import Candidates, Head, MatchScore, Signature, TaskName
 from sightline_plugins.heads.registry import HEADS, match_scores
-from sightline_plugins.infer.card import ModelCard, read_card, read_metadata
+from sightline_plugins.infer.card import ExportMetadata, ModelCard, read_card, read_metadata
 from sightline_plugins.infer.facts import ModelFacts, find_inputs, read_facts
-from sightline_plugins.infer.plan import signature_of
 
 TASKS: tuple[str, ...] = get_args(TaskName)
 """The elements that run models with a head of their own."""
@@ -72,6 +71,32 @@ def choose_task(model: Path | str, asked: str | None = None, *, head: str | None
         known = exported if exported in TASKS else "detect"
         return TaskChoice(known, "metadata", f"its metadata has task: {exported}")
     return _by_outputs(facts, _signature(facts, card))
+
+
+def signature_of(
+    facts: ModelFacts, exported: ExportMetadata, *, size_wh: tuple[int, int] | None, labels: Sequence[str]
+) -> Signature:
+    """Return what heads recognise a model by, when its input is `size_wh` large (None: open)."""
+    return Signature(facts.outputs, size_wh or (0, 0), len(labels) or None, facts.output_ops, exported.task)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputForm:
+    """What the outputs of a model look like, in words, and the element that reads them. A map may as well be one of
+    boxes that no head knows.
+    """
+
+    what: str
+    task: str
+    is_map: bool
+
+
+def form_of_outputs(facts: ModelFacts, signature: Signature, *, beside: str) -> OutputForm | None:
+    """Return the form of outputs that no head of the element `beside` fits; None when they fit none at all."""
+    found = _by_outputs(facts, signature)
+    if found.origin == "default" or found.task == beside:
+        return None
+    return OutputForm(_FORMS[found.task], found.task, is_map=_stride(signature) > 0 and not _is_one_row(signature))
 
 
 def _signature(facts: ModelFacts, card: ModelCard) -> Signature:
@@ -153,7 +178,10 @@ def _is_portrait(signature: Signature) -> bool:
 
 
 def _is_one_row(signature: Signature) -> bool:
-    return all(len(shape) == 2 and shape[0] == 1 for shape in signature.shapes)
+    """Whether each output is one vector: (1, n), or a map of one cell as fully convolutional classifiers have it."""
+    return all(
+        len(shape) in (2, 4) and shape[0] == 1 and shape.count(1) >= len(shape) - 1 for shape in signature.shapes
+    )
 
 
 def _is_text(facts: ModelFacts, signature: Signature) -> bool:

@@ -43,12 +43,6 @@ def test_shapes_that_fit_two_heads_are_an_error_that_names_them() -> None:
         match_head(Signature(specs((1, None, 85)), (640, 640)), heads_of("detect").values())
 
 
-@pytest.mark.parametrize("shape", [(1, 1000), (1, 1000, 1, 1)])
-def test_a_classifier_is_for_another_step(shape: Shape) -> None:
-    with pytest.raises(ModelError, match="a classifier: use the step `classify`"):
-        match_head(Signature(specs(shape), (224, 224)), heads_of("detect").values())
-
-
 @pytest.mark.parametrize("shapes", [[(1, 512, 7), (1, 3)], [(1, 7, 9, 3, 2)]])
 def test_shapes_that_fit_no_head_are_an_error(shapes: list[Shape]) -> None:
     with pytest.raises(ModelError, match="fit no head"):

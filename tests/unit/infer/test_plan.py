@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from sightline.devices import Device
 from sightline.errors import ModelError
-from sightline.graph import CheckContext, Outputs, Site
-from sightline_plugins.infer.detect import Detect
+from sightline.graph import CheckContext, Element, Outputs, Site
+from sightline_plugins import Classify, Detect, Segment
 from sightline_plugins.infer.detections import detection_rules
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.postprocessing import DetectionRules
@@ -67,6 +67,41 @@ def test_all_mistakes_are_reported_at_once(model: Path) -> None:
     assert "the model has 2 classes, 3 labels are given" in found["labels",]
     assert "did you mean 'bus'?" in found["classes", 1]
     assert "the model takes images of 32x32 only, not 64x64" in found["size",]
+
+
+@pytest.mark.parametrize(
+    ("step", "shape", "form"),
+    [
+        (Detect, [1, 1000], "a score for each class: use the step `classify`"),
+        (Detect, [1, 1000, 1, 1], "a score for each class: use the step `classify`"),
+        (Detect, [1, 512], "a vector of features: use the step `embed`"),
+        (Segment, [1, 3549, 85], "boxes: use the step `detect`"),
+        (Classify, [1, 3549, 85], "boxes: use the step `detect`"),
+    ],
+)
+def test_a_model_for_another_step_is_told_its_step(
+    tmp_path: Path, step: type[Element], shape: list[int], form: str
+) -> None:
+    side = 416 if 3549 in shape else 257
+    model = write_shapes(
+        tmp_path / "m.onnx",
+        inputs={"x": [1, 3, side, side]},
+        outputs={"y": shape},
+    )
+
+    (problem,) = step.model_validate({"model": model}).check(CONTEXT)
+
+    assert problem.key == ("head",)
+    assert f"are those of {form}, or set head" in problem.message
+
+
+def test_a_map_may_be_one_of_classes(tmp_path: Path) -> None:
+    model = write_shapes(tmp_path / "m.onnx", inputs={"x": [1, 257, 257, 3]}, outputs={"y": [1, 257, 257, 21]})
+
+    message = problems(model)["head",]
+
+    assert "fit no head" in message
+    assert message.endswith("if they are a map of classes, use the step `segment`")
 
 
 def test_an_unknown_head_is_reported_with_the_nearest_name(model: Path) -> None:

@@ -27,6 +27,8 @@ def write(folder: Path, **outputs: list[int | str]) -> Path:
         ({"y": [1, 84, 84]}, "detect"),
         ({"y": [1, 4 + 3 + 32, 84], "prototypes": [1, 32, 16, 16]}, "segment"),
         ({"y": [1, 10]}, "classify"),
+        ({"y": [1, 10, 1, 1]}, "classify"),
+        ({"y": [1, 1, 1, 10]}, "classify"),
         ({"y": [1, 512]}, "embed"),
         ({"y": [1, 7]}, "classify"),
         ({"y": [1, 21, 64, 64]}, "segment"),

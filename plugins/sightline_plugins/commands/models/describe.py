@@ -27,9 +27,9 @@ from sightline_plugins.infer.chosen import box_values, preprocessing_values
 from sightline_plugins.infer.facts import ModelFacts, ModelInputs, find_inputs, read_facts
 from sightline_plugins.infer.opening import preview_engine
 from sightline_plugins.infer.options import DetectionElement, ModelElement
-from sightline_plugins.infer.plan import ModelPlan, signature_of
+from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.precision import file_digest, find_quantized
-from sightline_plugins.infer.tasks import TaskChoice
+from sightline_plugins.infer.tasks import TaskChoice, signature_of
 
 _LABEL_FILES = (".names", ".txt", ".labels")
 _MOST_FILES = 200
