@@ -1,9 +1,10 @@
-"""The page `docs/benchmarks/pipelines.md`."""
+"""The page `docs/benchmarks/pipelines.md`: a section for each kind of processor."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -24,11 +25,14 @@ PACKAGES = (
     "numba",
     "trackers",
 )
+CPUINFO = Path("/proc/cpuinfo")
+_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")
 INTRODUCTION = """\
 # Pipelines compared
 
-`make bench` measures this and writes this page. Every contestant does the same job: decode every frame of the clip,
-find objects with FastestDet in each, track them, write JSON lines to a file.
+`make bench` measures this and writes the section of its kind of processor; those of others stay. Every contestant does
+the same job: decode every frame of the clip, find objects with FastestDet in each, track them, write JSON lines to a
+file.
 
 - Contestants run in turn in one invocation, each in a fresh process, for several rounds. Figures are medians. "Ratio of
   fps" is the median of the ratios within a round, the only figure that is reliable on a shared machine.
@@ -58,27 +62,48 @@ $ .venv/bin/python -m benchmarks.pipelines.stages --streams 1 --rounds 3 --clip 
 
 
 def write(path: Path, tables: Sequence[Table], *, job: Job, rounds: int) -> None:
-    """Write the page."""
+    """Write the section of this kind of processor into the page; those of others stay."""
+    kind = processor()
     lines = [
-        INTRODUCTION,
+        f"## {kind}\n",
         f"{datetime.now(tz=UTC):%Y-%m-%d}, {machine()}, Python {platform.python_version()}, {_versions()}.",
         f"Clip `{job.clip.name}`, confidence {job.confidence}, {rounds} rounds.\n",
-        "## Targets\n",
+        "### Targets\n",
         *(line for table in tables for line in verdicts(table)),
-        "\n## Figures\n",
+        "\n### Figures\n",
         *(line for table in tables for line in markdown(table)),
-        "## Where the time goes\n",
+        "### Where the time goes\n",
         *(line for table in tables for line in breakdown(table)),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
+    sections = _sections(path.read_text()) if path.exists() else {}
+    sections[kind] = "\n".join(lines).rstrip() + "\n"
+    path.write_text("\n".join([INTRODUCTION, *(sections[name] for name in sorted(sections))]))
+
+
+def _sections(page: str) -> dict[str, str]:
+    """Return the sections of a page by their headings."""
+    parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)[1:]
+    return {part.partition("\n")[0].removeprefix("## "): part.rstrip() + "\n" for part in parts}
 
 
 def machine() -> str:
     """Cores and processor that figures come from."""
-    facts = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    names = [line.partition(":")[2].strip() for line in facts.splitlines() if line.startswith("model name")]
-    return f"{len(os.sched_getaffinity(0))} cores of {names[0] if names else platform.processor()}"
+    return f"{len(os.sched_getaffinity(0))} cores of {_fact('model name') or platform.processor()}"
+
+
+def processor() -> str:
+    """The kind of processor: its name, and the instructions for bfloat16 that it has, which change what is fastest."""
+    flags = (_fact("flags") or _fact("Features")).split()
+    bfloat16 = [flag for flag in _BFLOAT16 if flag in flags]
+    name = _fact("model name") or platform.processor() or platform.machine()
+    return f"{name} with {' and '.join(bfloat16)}" if bfloat16 else name
+
+
+def _fact(key: str) -> str:
+    """Return the first value of a key of `/proc/cpuinfo`; an empty text where there is none."""
+    lines = CPUINFO.read_text().splitlines() if CPUINFO.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == key), "")
 
 
 def _versions() -> str:

@@ -32,7 +32,7 @@ def cpu_ratio(table: Table, other: Contestant) -> float:
 
 def markdown(table: Table) -> Iterable[str]:
     """The table of one number of streams, in Markdown."""
-    yield f"### {_streams(table)}\n"
+    yield f"#### {_streams(table)}\n"
     yield "| contestant | implementation | fps | from - to | CPU ms per frame | ratio of fps | ratio of CPU | objects |"
     yield "|---|---|---|---|---|---|---|---|"
     for contestant, runs in table.runs.items():
