@@ -60,7 +60,7 @@ class Parquet(Element):
     Keypoints, masks and embeddings are not included: `jsonl` holds everything. DuckDB answers, for example,
     `SELECT stream, label, count(DISTINCT track_id) FROM 'out/objects/**/*.parquet' GROUP BY ALL`. pandas and polars
     read a table by its folder: `polars.scan_parquet("out/objects")`, `pandas.read_parquet("out/objects")`. Given
-    a pattern of files, polars leaves out `stream` and `date`, unless it is told `hive_partitioning=True`.
+    a pattern of files, polars leaves out `stream` and `date` without `hive_partitioning=True`.
 
     A file appears when it is finished: every minute, unless `rotate` says otherwise. Fewer and larger files are read
     faster. Until then its rows are in `out/.open` as an Arrow stream, which is written every 200 ms. After a kill it is
