@@ -85,8 +85,8 @@ def test_a_command_is_packed_as_the_client_packs_it(stream: str, body: bytes, ma
     limit = () if max_length is None else ("MAXLEN", "~", max_length)
     fields = {"stream": stream, "epoch": 1_764_000_000, "seq": 12_345, "kind": "events", "content_type": "text/plain"}
     words = ("XADD", f"key:{stream}", *limit, "*", *(part for pair in fields.items() for part in pair), "body", body)
-    pack: Any = Connection().pack_command
+    client: Any = Connection
 
     assert RedisTransport(Redis(url="redis://localhost", max_length=max_length))._command(record) == b"".join(
-        pack(*words)
+        client().pack_command(*words)
     )

@@ -80,7 +80,7 @@ def test_all_mistakes_are_reported_at_once(model: Path) -> None:
     ],
 )
 def test_a_model_for_another_step_is_told_its_step(
-    tmp_path: Path, step: type[Element], shape: list[int], form: str
+    tmp_path: Path, step: type[Element], shape: list[int | str], form: str
 ) -> None:
     side = 416 if 3549 in shape else 257
     model = write_shapes(
