@@ -47,7 +47,8 @@ _NUMBERED = re.compile(r"%\d*d")
 _ELSEWHERE = frozenset(("host", "hostaddr", "port", "service", "servicefile", "passfile"))
 """Settings in the query of a database's URL that lead to another server, or to a file."""
 _MOST_PARTS = 16
-_MOST_FILES = 100_000
+_MOST_FILES = 10_000
+_MOST_LOOK_UPS = 256
 _LOOK_UP_SECONDS = 5.0
 
 
@@ -98,10 +99,11 @@ def input_problem(path: str, roots: Sequence[Path]) -> str | None:
     fixed = _before_patterns(absolute)
     if not _is_below(fixed, roots):
         return outside
-    for found in islice(_files(absolute), _MOST_FILES):
-        if not _is_below(found, roots):
-            return f"{found} is a link that leads elsewhere: {outside}"
-    return None
+    found = list(islice(_files(absolute), _MOST_FILES + 1))
+    if len(found) > _MOST_FILES:
+        return f"the API may name {_MOST_FILES} files at once"
+    linked = next((one for one in found if not _is_below(one, roots)), None)
+    return None if linked is None else f"{linked} is a link that leads elsewhere: {outside}"
 
 
 def model_problem(path: str, roots: Sequence[Path], *, most_bytes: int) -> str | None:
@@ -138,8 +140,10 @@ def output_place_problem(path: Path, root: Path) -> str | None:
 
 
 def look_up(hosts: Iterable[str]) -> Mapping[str, Sequence[Address]]:
-    """Return the addresses of hosts, all asked for at once; those of which none is known in time are left out."""
-    asked = {host: _LookUp(host) for host in hosts}
+    """Return the addresses of hosts, all asked for at once; those of which none is known in time are left out, and so
+    are all but the first 256.
+    """
+    asked = {host: _LookUp(host) for host in islice(hosts, _MOST_LOOK_UPS)}
     for worker in asked.values():
         worker.start()
     end = time.monotonic() + _LOOK_UP_SECONDS

@@ -40,12 +40,13 @@ CONTAINERS: Mapping[str, Container] = MappingProxyType(
 
 SENDERS: Mapping[str, Container] = MappingProxyType(
     {
-        "rtsp": Container("rtsp", {"rtsp_transport": "tcp"}),
-        "rtsps": Container("rtsp", {"rtsp_transport": "tcp"}),
-        "rtmp": Container("flv", {"flvflags": "no_duration_filesize"}),
-        "rtmps": Container("flv", {"flvflags": "no_duration_filesize"}),
+        "rtsp": Container("rtsp", {"protocol_whitelist": "tcp", "rtsp_transport": "tcp"}),
+        "rtsps": Container("rtsp", {"protocol_whitelist": "tls,tcp", "rtsp_transport": "tcp"}),
+        "rtmp": Container("flv", {"protocol_whitelist": "rtmp,tcp", "flvflags": "no_duration_filesize"}),
+        "rtmps": Container("flv", {"protocol_whitelist": "rtmps,rtmp,tls,tcp", "flvflags": "no_duration_filesize"}),
     }
 )
+"""What may be connected to is named for each, as for sources: a server leads nowhere else."""
 
 
 TICKS_PER_SECOND = 90_000
