@@ -45,6 +45,7 @@ _Found = tuple[Key, str]
 Scheme = Literal["rtsp", "rtsps", "http", "https"]
 
 _STREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_STREAM = "{stream}"
 _NETWORKS = "networks"
 _URI = "uri"
 _CAMERAS: tuple[Scheme, ...] = ("rtsp", "rtsps")
@@ -107,7 +108,7 @@ class Policy(Described):
     ) -> tuple[LocatedProblem, ...]:
         """Return what a change adds or alters that may not come by the API. It may wait for the name service."""
         judge = _Judge(self, _Known(changed_from), outputs, description)
-        found = [*judge.top_level(changed_from), *judge.sources(changed_from), *judge.steps()]
+        found = [*judge.top_level(changed_from), *judge.sources(changed_from), *judge.steps(changed_from)]
         return tuple(LocatedProblem(Place(), key, message) for key, message in found)
 
     def confined(self, description: PipelineDescription, *, changed_from: PipelineDescription) -> PipelineDescription:
@@ -231,11 +232,16 @@ class _Judge:
                     yield (*key, *leaf.key), problem
         yield from self._addresses(foreign)
 
-    def steps(self) -> Iterator[_Found]:
+    def steps(self, before: PipelineDescription) -> Iterator[_Found]:
         for key, element in placed(self._description.steps):
             streams = matching(element.streams, self._description.sources)
+            new = tuple(name for name in streams if name not in before.sources)
             for leaf in _leaves(element):
-                if problem := self._value(element, leaf, streams):
+                if leaf.role is PathRole.OUTPUT and self._known.has(element, leaf):
+                    problem = self._output_of_new(str(leaf.value), new)
+                else:
+                    problem = self._value(element, leaf, streams)
+                if problem:
                     yield (*key, *leaf.key), problem
 
     def _connection(self, source: SourceElement, url: str) -> str | None:
@@ -287,13 +293,27 @@ class _Judge:
             return input_problem(text, roots)
         return None
 
+    def _output_of_new(self, template: str, streams: tuple[str, ...]) -> str | None:
+        """Judge where the files of new streams lie, of an output that the pipeline has: in no link of that name."""
+        if _STREAM not in template:
+            return None
+        for stream in streams:
+            try:
+                folder = self._outputs.path(f"{template.partition(_STREAM)[0]}x").parent
+                path = self._outputs.path(template, stream=stream)
+            except OutputError:  # reported by the check of the configuration
+                continue
+            if problem := output_place_problem(path, folder):
+                return problem
+        return None
+
     def _text(self, text: str) -> str | None:
         return _REFERENCE if "${" in text else None
 
     def _output(self, template: str, streams: tuple[str, ...]) -> str | None:
         if problem := output_name_problem(template):
             return problem
-        for stream in streams if "{stream}" in template else (None,):
+        for stream in streams if _STREAM in template else (None,):
             try:
                 path = self._outputs.path(template, stream=stream)
             except OutputError as error:

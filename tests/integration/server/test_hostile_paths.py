@@ -116,6 +116,23 @@ def test_a_stream_may_not_have_that_name(name: str, root: Path) -> None:
     assert [problem.key[:2] for problem in found] == [("sources", name.format())]
 
 
+@pytest.mark.parametrize("template", ["{stream}/a.jsonl", "a-{stream}.jsonl", "/{root}/{stream}/b/a.jsonl"])
+def test_a_stream_may_not_have_the_name_of_a_link_through_which_its_files_would_lie_elsewhere(
+    template: str, root: Path
+) -> None:
+    path = template.replace("/{root}", str(root))
+    (root / "a-links.jsonl").symlink_to(root.parent / "outside" / "a.jsonl")
+    before = BEFORE.model_copy(update={"steps": parse_steps([{"jsonl": path}])})
+
+    def found(stream: str) -> list[str]:
+        after = before.model_copy(update={"sources": {"gate": BARS, stream: BARS}})
+        problems = POLICY.problems(after, changed_from=before, outputs=Outputs(root))
+        return [".".join(map(str, problem.key)) for problem in problems]
+
+    assert found("yard") == []
+    assert found("links") == ["pipeline.0.jsonl.path"]
+
+
 def test_streams_of_the_file_keep_their_names(root: Path) -> None:
     before = PipelineDescription(sources={"yard north": BARS})
     assert POLICY.problems(before, changed_from=before, outputs=Outputs(root)) == ()
