@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -61,10 +62,17 @@ async def _answer_hls(playlist: Playlist, request: Request) -> Response:
     """Answer with the playlist of a stream, or a file that it names."""
     path, name = playlist(request.path_params["stream"]), request.path_params["name"]
     match = _HLS_NAME.fullmatch(name)
-    file = None if path is None else path.with_name(name)
-    if file is None or path is None or match is None or match["stem"] != path.stem or not file.is_file():
-        return PlainTextResponse("nothing here\n", HTTPStatus.NOT_FOUND)
-    return FileResponse(file, media_type=_HLS_KINDS[file.suffix])
+    if path is not None and match is not None and match["stem"] == path.stem and _is_file(path.with_name(name)):
+        return FileResponse(path.with_name(name), media_type=_HLS_KINDS[Path(name).suffix])
+    return PlainTextResponse("nothing here\n", HTTPStatus.NOT_FOUND)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a plain file lies at a path, and no link."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:  # also of a name that no file can have
+        return False
 
 
 async def _watch(hub: Hub, socket: WebSocket) -> None:

@@ -99,3 +99,33 @@ STREAMS: tuple[str, ...] = (
     *("x" * 65, "con:", "%2e%2e", ".hidden", "<script>alert(1)</script>", "${{HOME}}"),
 )
 """Names of streams that the API may not give."""
+
+SERVED: tuple[str, ...] = (
+    *(
+        ".",
+        "..",
+        "%2e",
+        "%2e%2e",
+        "...",
+        "~",
+        "-",
+        "%00",
+        "live.m3u8%00",
+        "%0d%0aX:%201",
+        "live.m3u8;x",
+        "live.m3u8?x=..",
+    ),
+    *(
+        "../secret.m4s",
+        "../../outside/secret.m4s",
+        "..%2f..%2foutside%2fsecret.m4s",
+        "%2e%2e/%2e%2e/outside/secret.m4s",
+    ),
+    *("..%5c..%5coutside%5csecret.m4s", "..%252f..%252foutside%252fsecret.m4s", "%c0%ae%c0%ae/outside/secret.m4s"),
+    *("{outside}/secret.m4s", "/{outside}/secret.m4s", "%2f{outside}%2fsecret.m4s", "file:{outside}/secret.m4s"),
+    *("live-000900.m4s", "live-000901.m4s/../secret.m4s", "live-000901.m4s%2f..%2fsecret.m4s", "secret.m4s"),
+    *("live.m3u8/", "live.m3u8/.", "live.m3u8/../secret.m4s", "LIVE.M3U8", "live-" + "0" * 300 + ".m4s", "x" * 5000),
+)
+"""What is asked for instead of a file of a playlist. In its folder, `secret.m4s` is no part of it, and
+`live-000900.m4s` a link to a file outside.
+"""
