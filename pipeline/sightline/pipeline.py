@@ -153,6 +153,11 @@ class Pipeline:
         return replace(present, is_of_file=held is not None and held == present.description)
 
     @property
+    def outputs_root(self) -> Path | None:
+        """The folder that outputs are written below; None is the working directory."""
+        return self._outputs_root
+
+    @property
     def versions(self) -> tuple[Configuration, ...]:
         """The last hundred versions of the description, the present one last: since when, and who asked for each."""
         return self._control.versions

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sightline.pipeline import Pipeline
+    from sightline.server.policy import Policy
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -31,6 +32,29 @@ _OPTIONS = (
     ),
     click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="The key of the certificate (PEM)."),
     click.option("--images", metavar="ID", help="The step whose images the page shows; the last one that draws."),
+    click.option(
+        "--allow-scheme",
+        multiple=True,
+        type=click.Choice(["http", "https"]),
+        help="Let the API add sources of this scheme besides RTSP.",
+    ),
+    click.option(
+        "--allow-network",
+        multiple=True,
+        metavar="CIDR",
+        help="Let the API add sources in this network: loopback, link-local or 169.254.0.0/16 are not allowed else.",
+    ),
+    click.option(
+        "--allow-host", multiple=True, metavar="HOST[:PORT]", help="Let the API add steps that send to this server."
+    ),
+    click.option(
+        "--allow-files",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+        help="Let the API name files below this folder: videos, models, labels.",
+    ),
+    click.option("--allow-code", is_flag=True, help="Let the API name Python functions and modules to run."),
 )
 
 
@@ -43,15 +67,22 @@ class Serving:
     certificate: Path | None
     key: Path | None
     images: str | None
+    allow_scheme: tuple[str, ...]
+    allow_network: tuple[str, ...]
+    allow_host: tuple[str, ...]
+    allow_files: tuple[Path, ...]
+    allow_code: bool
 
     def __post_init__(self) -> None:
-        given = (self.token, self.certificate, self.key, self.images)
-        if self.address is None and any(one is not None for one in given):
-            raise click.UsageError("--token, --certificate, --key and --images have a meaning with --listen only.")
+        allowed = self.allow_code or any((self.allow_scheme, self.allow_network, self.allow_host, self.allow_files))
+        given = any(one is not None for one in (self.token, self.certificate, self.key, self.images))
+        if self.address is None and (given or allowed):
+            text = "--token, --certificate, --key, --images and --allow-... have a meaning with --listen only."
+            raise click.UsageError(text)
         if (self.certificate is None) != (self.key is None):
             raise click.UsageError("--certificate and --key go together.")
 
-    def serve(self, pipeline: Pipeline, *, quiet: bool) -> AbstractContextManager[object]:
+    def serve(self, pipeline: Pipeline, *, file: Path, quiet: bool) -> AbstractContextManager[object]:
         """Serve a pipeline while the block is open, when an address is given."""
         if self.address is None:
             return nullcontext()
@@ -60,13 +91,42 @@ class Serving:
         certificate = None
         if self.certificate is not None and self.key is not None:
             certificate = Certificate(self.certificate, self.key)
-        listener = listen(pipeline, self.address, token=self.token, images=self.images, certificate=certificate)
+        listener = listen(
+            pipeline,
+            self.address,
+            token=self.token,
+            images=self.images,
+            certificate=certificate,
+            policy=self._policy(),
+            file=file,
+        )
         if not quiet:
             click.echo(f"listening on {listener.url}", err=True)
         if listener.first_token is not None:
             link = f"{listener.url}?token={listener.first_token}"
             click.echo(f"the page, with the first token, shown this once: {link}", err=True)
         return listener
+
+    def _policy(self) -> Policy:
+        from pydantic import ValidationError
+
+        from sightline.server.policy import Policy
+
+        try:
+            return Policy.model_validate(
+                {
+                    "schemes": [*Policy().schemes, *self.allow_scheme],
+                    "networks": self.allow_network,
+                    "hosts": self.allow_host,
+                    "files": self.allow_files,
+                    "allow_code": self.allow_code,
+                }
+            )
+        except ValidationError as error:
+            first = error.errors()[0]
+            names = {"schemes": "scheme", "networks": "network", "hosts": "host", "files": "files"}
+            option = f"--allow-{names.get(str(first['loc'][0]), 'code')}"
+            raise click.BadParameter(first["msg"].removeprefix("Value error, "), param_hint=option) from error
 
 
 def serving_options(command: Command) -> Command:

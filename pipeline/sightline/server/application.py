@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from http import HTTPStatus
+from importlib.metadata import version
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from sightline.errors import ConfigurationError
-from sightline.graph import Message, Mounts, PipelineDescription
-from sightline.media import Batch
-from sightline.redaction import redact
-from sightline.runtime.stats.snapshot import RunView
+from sightline.graph import Mounts
+from sightline.pipeline import Pipeline
 from sightline.server.address import Address, is_loopback
-from sightline.server.credentials import OneToken, TokenFile
-from sightline.server.guard import Guard, Refused, refusal
+from sightline.server.api import routers_of
+from sightline.server.api.document import Application
+from sightline.server.api.served import Served
+from sightline.server.audit import AuditLog
+from sightline.server.credentials import OneToken, TokenFile, token_file
+from sightline.server.guard import API, Guard, refusal
 from sightline.server.images import Images, encoder, viewpoint
 from sightline.server.journal import Journal
 from sightline.server.limits import Limits
 from sightline.server.monitoring import Monitoring
+from sightline.server.policy import Policy
+from sightline.server.refusals import ANSWERS, PROBLEM, REFUSALS
 from sightline.server.serving import Certificate, ServerThread
 
 if TYPE_CHECKING:
@@ -36,54 +38,68 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "SIGHTLINE_TOKEN"  # noqa: S105  the name of a variable
 STEPS = "/steps"
+_LARGEST_SNAPSHOT_WH = (16_384, 16_384)
+_ABOUT = "See and steer a running video analytics pipeline."
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": {"application/problem+json": {"schema": PROBLEM}}}
+    for status, text in REFUSALS.items()
+}
 
 
-class Watched(Protocol):
-    """What is served: a `sightline.Pipeline`."""
-
-    @property
-    def description(self) -> PipelineDescription:
-        """What the pipeline is."""
-        ...
-
-    @property
-    def mounts(self) -> Mounts:
-        """What its elements serve."""
-        ...
-
-    def view(self) -> RunView | None:
-        """The run at this moment."""
-        ...
-
-    def probe(self, element_id: str, look: Callable[[Batch], None]) -> None:
-        """Call `look` with every batch that leaves a step."""
-        ...
-
-    def on_message(self, listener: Callable[[Message], None]) -> None:
-        """Call `listener` with every message."""
-        ...
-
-
-def application_of(pipeline: Watched, *, images: str | None) -> FastAPI:
-    """Make the application, without access control. Raises ConfigurationError when no step has the id `images`.
-
-    To be called before the pipeline is started. `images` as in `listen`.
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How a pipeline is served. `images` is the id of the step behind which the page's live images are taken: the last
+    one that draws when not given. `policy` is what clients may change. `audit` is the file of the audit log, by default
+    beside that of the tokens. `file` is the YAML file of the pipeline.
     """
-    point = viewpoint(pipeline.description, wanted=images)
+
+    images: str | None = None
+    policy: Policy = field(default_factory=Policy)
+    audit: Path | None = None
+    file: Path | None = None
+
+
+def application_of(pipeline: Pipeline, options: ServerOptions) -> FastAPI:
+    """Make the application, without access control; to be called before the pipeline is started.
+
+    Raises ConfigurationError when no step has the id `images`.
+    """
+    point = viewpoint(pipeline.description, wanted=options.images)
     journal, encode = Journal(), encoder()
-    shown = None if encode is None or point is None else Images(encode)
-    if shown is not None and point is not None:
+    shown, snapshots = None, None
+    if encode is not None and point is not None:
+        shown, snapshots = Images(encode), Images(encode, largest_wh=_LARGEST_SNAPSHOT_WH)
         pipeline.probe(point, shown.look)
+        pipeline.probe(point, snapshots.look)
     pipeline.on_message(journal.note)
     mounts = pipeline.mounts
     mounts.is_served = True
-    application = FastAPI(
-        title="Sightline", openapi_url="/api/v1/openapi.json", docs_url=None, redoc_url=None, redirect_slashes=False
+    application = Application(
+        title="Sightline",
+        version=version("sightline"),
+        description=_ABOUT,
+        openapi_url=f"{API}v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses=_REFUSALS,
+        generate_unique_id_function=lambda route: route.name,
     )
     monitoring = Monitoring(pipeline.view, journal=journal, images=shown, served=lambda: sorted(mounts.present()))
     application.include_router(monitoring.router())
+    served = Served(
+        pipeline,
+        journal=journal,
+        policy=options.policy,
+        audit=AuditLog(options.audit or token_file().with_name("audit.jsonl")),
+        images=shown,
+        snapshots=snapshots,
+        file=options.file,
+    )
+    for router in routers_of(served):
+        application.include_router(router)
     application.router.routes.append(Mount(STEPS, app=_Steps(mounts)))
-    for kind, answer in _ANSWERS.items():
+    for kind, answer in ANSWERS.items():
         application.add_exception_handler(kind, answer)
     return application
 
@@ -107,43 +123,6 @@ class _Steps:
             await answer(scope, receive, send)
         else:
             await WebSocket(scope, receive, send).send_denial_response(answer)
-
-
-async def _answer_refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
-    return error.response(request.url.path)
-
-
-async def _answer_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    text = str(error.detail)
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        text = "there is nothing here: see /, /healthz, /readyz, /metrics, /status and /api/v1/openapi.json"
-    return refusal(request.url.path, error.status_code, text, error.headers)
-
-
-async def _answer_invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-    return refusal(request.url.path, HTTPStatus.UNPROCESSABLE_ENTITY, redact("; ".join(lines)))
-
-
-async def _answer_mistake(request: Request, error: Exception) -> Response:
-    return refusal(request.url.path, HTTPStatus.BAD_REQUEST, redact(str(error)))
-
-
-async def _answer_fault(request: Request, error: Exception) -> Response:
-    del error  # the server logs it
-    return refusal(request.url.path, HTTPStatus.INTERNAL_SERVER_ERROR, "the answer failed; the log says why")
-
-
-_ANSWERS = {
-    Exception: _answer_fault,
-    Refused: _answer_refused,
-    HTTPException: _answer_http_error,
-    RequestValidationError: _answer_invalid,
-    ConfigurationError: _answer_mistake,
-}
 
 
 class Listener:
@@ -172,12 +151,14 @@ class Listener:
 
 
 def listen(
-    pipeline: Watched,
+    pipeline: Pipeline,
     address: str = "127.0.0.1:8080",
     *,
     token: str | None = None,
     images: str | None = None,
     certificate: Certificate | None = None,
+    policy: Policy | None = None,
+    file: Path | None = None,
 ) -> Listener:
     """Serve a pipeline's health, metrics, status, page and API over HTTP, also while it is not running.
 
@@ -185,7 +166,7 @@ def listen(
     has to show; when there is neither, tokens are those of a file (`sightline token`), and on the loopback, where
     monitoring needs none, the first one is made now.
     `images` is the id of the step behind which the page's live images are taken: the last one that draws when not
-    given. `certificate` makes it HTTPS.
+    given. `certificate` makes it HTTPS. `policy` is what clients may change, `file` the YAML file of the pipeline.
 
     Raises ConfigurationError.
 
@@ -204,7 +185,7 @@ def listen(
             f"{address} can be reached from other machines, so a token is needed: set SIGHTLINE_TOKEN (or --token),"
             " such as from `openssl rand -hex 16`, make one by `sightline token add`, or listen on 127.0.0.1"
         )
-    application = application_of(pipeline, images=images)
+    application = application_of(pipeline, ServerOptions(images=images, policy=policy or Policy(), file=file))
     listening = wanted.bind()
     host, port = listening.getsockname()[:2]
     is_open_here = is_local and token is None

@@ -154,6 +154,7 @@ class Guard:
                 {"WWW-Authenticate": 'Bearer realm="sightline"'},
             )
         scope.setdefault("state", {})["identity"] = identity
+        _remove_token(scope)
         if scope["type"] == "http" and scope["method"] not in _READING:
             check_role(identity, Role.OPERATOR)
         return None
@@ -219,6 +220,12 @@ def identity_of(scope: Scope) -> Identity | None:
     """Who asks; None on routes that are open."""
     identity = scope.get("state", {}).get("identity")
     return identity if isinstance(identity, Identity) else None
+
+
+def _remove_token(scope: Scope) -> None:
+    """Take the token out of the address, so that whatever notes addresses does not note it."""
+    parts = [one for one in scope["query_string"].split(b"&") if not one.startswith(b"token=")]
+    scope["query_string"] = b"&".join(parts)
 
 
 def _check_origin(connection: HTTPConnection) -> None:

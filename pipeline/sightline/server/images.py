@@ -42,8 +42,9 @@ class Images:
     frame is copied in the pipeline's thread and encoded in the thread of who asked, one at a time.
     """
 
-    def __init__(self, encode: ImageEncoder) -> None:
+    def __init__(self, encode: ImageEncoder, *, largest_wh: tuple[int, int] = LARGEST_WH) -> None:
         self._encode = encode
+        self._largest_wh = largest_wh
         self._encoding = Lock()
         self._taken = Condition()
         self._wanted: set[str] = set()
@@ -77,7 +78,7 @@ class Images:
         if surface is None:
             return None if shown is None else shown.jpeg
         with self._encoding:
-            jpeg = self._encode(surface, largest_wh=LARGEST_WH)
+            jpeg = self._encode(surface, largest_wh=self._largest_wh)
         self._shown[stream] = _Shown(jpeg, monotonic())
         return jpeg
 

@@ -38,7 +38,7 @@ def status_json(view: RunView | None, *, is_ready: bool, messages: Sequence[dict
         "ready": is_ready,
         "overloaded": view is not None and view.overloaded,
         "seconds": 0.0 if view is None else round(view.running_ns / _NS, 3),
-        "streams": [] if view is None else [_stream_json(one, view) for one in view.streams],
+        "streams": [] if view is None else [stream_json(one, view) for one in view.streams],
         "elements": [] if view is None else [_element_json(one, view) for one in view.elements],
         "links": [] if view is None else [_link_json(one) for one in view.links],
         "deliveries": [] if view is None else [_delivery_json(one) for one in view.deliveries],
@@ -54,7 +54,8 @@ def status_json(view: RunView | None, *, is_ready: bool, messages: Sequence[dict
     }
 
 
-def _stream_json(stream: StreamStats, view: RunView) -> dict[str, Any]:
+def stream_json(stream: StreamStats, view: RunView) -> dict[str, Any]:
+    """The status of one stream."""
     rates = view.rates[stream.stream]
     next_ns = stream.next_attempt_ns
     since_ns = None if stream.state_since_ns is None else view.at_ns - stream.state_since_ns

@@ -1,0 +1,17 @@
+"""The API: `/api/v1`, described by the OpenAPI document that is made of these routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fastapi import APIRouter
+
+from sightline.server.api import capture, configuration, elements, pipelines, rules, streams
+from sightline.server.api.document import note_roles
+from sightline.server.api.served import Served
+
+
+def routers_of(served: Served) -> Iterator[APIRouter]:
+    """Make the routes about a pipeline."""
+    for part in (pipelines, streams, capture, elements, rules, configuration):
+        yield note_roles(part.router_of(served))

@@ -1,0 +1,72 @@
+"""Routes that take something of a stream: a recording, an image."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Response
+from pydantic import AfterValidator, BaseModel, Field
+
+from sightline.media.time import parse_duration_ns
+from sightline.server.answers import Threads
+from sightline.server.api.served import Operator, Served
+from sightline.server.api.streams import STREAM, check_stream
+from sightline.server.guard import Refused
+
+
+def _checked(text: str) -> str:
+    parse_duration_ns(text)
+    return text
+
+
+DurationText = Annotated[str, Field(max_length=32), AfterValidator(_checked)]
+
+
+class RecordRequest(BaseModel):
+    """How much of the past and the future to record; by default as the step says."""
+
+    before: DurationText | None = Field(None, description="How much before now, such as `10s`.")
+    after: DurationText | None = Field(None, description="How much after now.")
+    step: str | None = Field(None, description="The `record` step; all of them when not given.", max_length=128)
+
+
+def router_of(served: Served) -> APIRouter:
+    """Make the routes."""
+    router = APIRouter(tags=["streams"], dependencies=[Depends(served.known)])
+    pipeline, threads = served.pipeline, Threads()
+
+    @router.post(f"{STREAM}/record", summary="Record a stream", status_code=HTTPStatus.ACCEPTED)
+    async def record(stream: str, actor: Operator, request: RecordRequest | None = None) -> dict[str, str]:
+        """The steps `record` write a clip; an event `recording` names the file."""
+        check_stream(served, stream)
+        asked = request or RecordRequest(before=None, after=None, step=None)
+
+        def ask() -> None:
+            changes = [{"path": name, "after": value} for name, value in asked.model_dump(exclude_none=True).items()]
+            with served.audit.change(actor, "record", target=stream, changes=changes):
+                pipeline.record(stream, before=asked.before, after=asked.after, step=asked.step)
+
+        await to_thread.run_sync(ask)
+        return {"stream": stream}
+
+    @router.post(
+        f"{STREAM}/snapshot",
+        summary="Take an image",
+        response_class=Response,
+        responses={200: {"content": {"image/jpeg": {}}}},
+    )
+    async def take_snapshot(stream: str, actor: Operator) -> Response:
+        """The next frame as JPEG in its full size, as it leaves the last step that changes images."""
+        del actor
+        check_stream(served, stream)
+        if served.snapshots is None:
+            raise Refused(HTTPStatus.CONFLICT, "no step is there whose images could be taken")
+        jpeg = await threads.run(partial(served.snapshots.jpeg, stream))
+        if jpeg is None:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "no frame came by", {"Retry-After": "1"})
+        return Response(jpeg, media_type="image/jpeg")
+
+    return router

@@ -1,0 +1,58 @@
+"""Routes about the pipeline as a whole: what it is, how it is, and what it has done."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from sightline.server.api.served import PIPELINE, Served
+from sightline.server.guard import Refused
+from sightline.server.status import not_ready, status_json
+
+
+class PipelineState(BaseModel):
+    """A pipeline of this server."""
+
+    name: str
+    running: bool
+    ready: bool = Field(description="Whether every stream is live, or has been read.")
+    streams: int
+    etag: str = Field(description="The tag of its configuration.")
+
+
+def router_of(served: Served) -> APIRouter:
+    """Make the routes."""
+    router = APIRouter(tags=["pipelines"])
+    pipeline = served.pipeline
+
+    @router.get("/api/v1/pipelines", summary="List the pipelines")
+    def list_pipelines() -> list[PipelineState]:
+        view = pipeline.view()
+        return [
+            PipelineState(
+                name=served.name,
+                running=view is not None and view.is_running,
+                ready=not not_ready(view),
+                streams=len(pipeline.description.sources),
+                etag=pipeline.configuration.etag,
+            )
+        ]
+
+    @router.get(PIPELINE, summary="Show how a pipeline is", dependencies=[Depends(served.known)])
+    def show_pipeline() -> dict[str, Any]:
+        """Streams, steps, queues, deliveries and messages with all counters, as on the page."""
+        view = pipeline.view()
+        return status_json(view, is_ready=not not_ready(view), messages=served.journal.to_json())
+
+    @router.get(f"{PIPELINE}/report", summary="Show the report of the last run", dependencies=[Depends(served.known)])
+    def show_report() -> dict[str, Any]:
+        """The report in the form of `sightline run --report`, once the run is over."""
+        report = pipeline.report
+        if report is None:
+            raise Refused(HTTPStatus.NOT_FOUND, "there is no report before the run is over; see the pipeline itself")
+        return report.to_json()
+
+    return router

@@ -1,0 +1,122 @@
+"""Routes about rules: the lines, zones and others that watch tracked objects, as objects of their own."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Response
+from pydantic import BaseModel, Field
+
+from sightline.graph import PipelineDescription
+from sightline.graph.masked import masked
+from sightline.graph.rule import Rule
+from sightline.server.api.changing import Changed, change
+from sightline.server.api.elements import known_element, with_options
+from sightline.server.api.served import PIPELINE, IfMatch, Operator, Prove, Served, tag_in
+from sightline.server.guard import Refused
+
+RULES = f"{PIPELINE}/rules"
+RULE = f"{RULES}/{{element}}/{{rule}}"
+
+
+class RuleInfo(BaseModel):
+    """A rule: the step that has it, its options as in YAML, and what it has counted by stream."""
+
+    element: str = Field(description="The id of the step, such as `zones-1`.")
+    kind: str = Field(description="The name of the element, such as `zones`.")
+    outline: str = Field(description="How it is drawn: as an open `line` or a closed `zone`.")
+    name: str
+    options: dict[str, Any]
+    counts: dict[str, Any]
+
+
+def router_of(served: Served) -> APIRouter:
+    """Make the routes."""
+    router = APIRouter(tags=["rules"], dependencies=[Depends(served.known)])
+    pipeline = served.pipeline
+
+    def infos() -> list[RuleInfo]:
+        view = pipeline.view()
+        counted = {} if view is None else view.counts
+        return [
+            RuleInfo(
+                element=element_id,
+                kind=element.name,
+                outline=element.outline,
+                name=name,
+                options=dict(options[name]) if isinstance(options.get(name), dict) else options,
+                counts={stream: rules[name] for stream, rules in counted.get(element_id, {}).items() if name in rules},
+            )
+            for element_id, element in pipeline.description.elements()
+            if isinstance(element, Rule)
+            for options in [masked(element)]
+            for name in element.rule_names()
+        ]
+
+    @router.get(RULES, summary="List the rules with their counts")
+    def list_rules(response: Response) -> list[RuleInfo]:
+        response.headers["ETag"] = f'"{pipeline.configuration.etag}"'
+        return infos()
+
+    @router.get(RULE, summary="Show a rule")
+    def show_rule(element: str, rule: str, response: Response) -> RuleInfo:
+        response.headers["ETag"] = f'"{pipeline.configuration.etag}"'
+        _check_rule(served, element, rule)
+        return next(one for one in infos() if (one.element, one.name) == (element, rule))
+
+    @router.put(RULE, summary="Add a rule, or replace it")
+    async def put_rule(
+        element: str,
+        rule: str,
+        options: Annotated[
+            dict[str, Any],
+            Body(
+                description="The rule as in YAML.",
+                examples=[{"polygon": [[0.2, 0.4], [0.8, 0.4], [0.8, 0.9]], "classes": ["person"]}],
+            ),
+        ],
+        actor: Operator,
+        if_match: IfMatch = None,
+        prove: Prove = None,
+    ) -> Changed:
+        """Between two batches, without losing a frame. What it has counted stays, and the edit itself is no event."""
+
+        def edit(description: PipelineDescription) -> PipelineDescription:
+            _check_holds_rules(served, element)
+            return with_options(served, description, element, {rule: options}, whole=True)
+
+        return await change(
+            served, actor, "put rule", f"{element}/{rule}", edit, expected=tag_in(if_match), prove=prove
+        )
+
+    @router.delete(RULE, summary="Remove a rule")
+    async def remove_rule(
+        element: str, rule: str, actor: Operator, if_match: IfMatch = None, prove: Prove = None
+    ) -> Changed:
+        def edit(description: PipelineDescription) -> PipelineDescription:
+            _check_rule(served, element, rule)
+            return with_options(served, description, element, {rule: None})
+
+        return await change(
+            served, actor, "remove rule", f"{element}/{rule}", edit, expected=tag_in(if_match), prove=prove
+        )
+
+    return router
+
+
+def _has(description: PipelineDescription, element_id: str, rule: str) -> bool:
+    element = known_element(description, element_id)
+    return isinstance(element, Rule) and rule in element.rule_names()
+
+
+def _check_holds_rules(served: Served, element_id: str) -> None:
+    if not isinstance(known_element(served.pipeline.description, element_id), Rule):
+        raise Refused(HTTPStatus.NOT_FOUND, f"the step {element_id!r} has no rules")
+
+
+def _check_rule(served: Served, element_id: str, rule: str) -> None:
+    """Raises Refused when a step has no rule of that name."""
+    _check_holds_rules(served, element_id)
+    if not _has(served.pipeline.description, element_id, rule):
+        raise Refused(HTTPStatus.NOT_FOUND, f"the step {element_id!r} has no rule {rule!r}")

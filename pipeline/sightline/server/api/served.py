@@ -1,0 +1,107 @@
+"""What the routes of the API work on: a pipeline, what its clients may do, and who asks."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Header, Query
+from starlette.requests import HTTPConnection
+
+from sightline.graph.registry import Registry
+from sightline.server.audit import Actor, AuditLog
+from sightline.server.credentials import Role
+from sightline.server.guard import Refused, check_role, identity_of
+from sightline.server.images import Images
+from sightline.server.journal import Journal
+from sightline.server.policy import Policy
+
+if TYPE_CHECKING:
+    from sightline.pipeline import Pipeline
+
+PIPELINE = "/api/v1/pipelines/{pipeline}"
+"""Where the routes about one pipeline begin."""
+
+
+@dataclass(slots=True, eq=False)
+class Served:
+    """A pipeline that is served. `file` is the YAML file that it was read from, if it was."""
+
+    pipeline: Pipeline
+    journal: Journal
+    policy: Policy
+    audit: AuditLog
+    images: Images | None
+    snapshots: Images | None
+    file: Path | None = None
+    registry: Registry = field(default_factory=Registry)
+    turn: Lock = field(default_factory=Lock)
+    """Held while a change is made, so that changes by the API take turns."""
+
+    @property
+    def name(self) -> str:
+        """The name of the pipeline."""
+        return self.pipeline.description.name
+
+    def known(self, pipeline: str) -> None:
+        """Dependency of routes about the pipeline. Raises Refused when it has another name."""
+        if pipeline != self.name:
+            raise Refused(HTTPStatus.NOT_FOUND, f"there is no pipeline {pipeline!r}; there is {self.name}")
+
+
+def actor_of(connection: HTTPConnection) -> Actor:
+    """Who asks for a change."""
+    identity = identity_of(connection.scope)
+    address = "" if connection.client is None else _address(connection.client.host)
+    return Actor("", "", address) if identity is None else Actor(identity.name, str(identity.role), address)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBy:
+    """The dependency of a route that is for a role only; its value is who asks."""
+
+    role: Role
+
+    def __call__(self, connection: HTTPConnection) -> Actor:
+        """Return who asks. Raises Refused when the role does not suffice."""
+        check_role(identity_of(connection.scope), self.role)
+        return actor_of(connection)
+
+
+Operator = Annotated[Actor, Depends(AskedBy(Role.OPERATOR))]
+Admin = Annotated[Actor, Depends(AskedBy(Role.ADMIN))]
+IfMatch = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        description="The tag of the configuration that the change was made from (`ETag`); another one is refused, 412.",
+        max_length=64,
+    ),
+]
+Prove = Annotated[
+    float | None,
+    Query(
+        ge=0,
+        le=300,
+        description="Seconds for which the change is on probation: when the pipeline is not well meanwhile, it is"
+        " reverted. The answer waits for the verdict. By default it comes when the change is applied, and a change"
+        " that fails within 5 s is reverted all the same, with an event.",
+    ),
+]
+
+
+def tag_in(header: str | None) -> str | None:
+    """Return the tag in a header `If-Match`; None when any will do."""
+    text = (header or "").strip().removeprefix("W/").strip('"')
+    return None if text in ("", "*") else text
+
+
+def _address(host: str) -> str:
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return ""

@@ -1,0 +1,284 @@
+"""Changes by the API: applied while frames flow, judged, logged, taken back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightline import Pipeline
+from sightline.server.credentials import TokenFile
+from sightline.server.policy import Policy
+from tests.integration.server.api.conftest import GATE, PLAZA, REPLAY, Steered, steps
+from tests.integration.server.conftest import endless, wait_for
+
+EDITS, FRAMES = 100, 440
+
+
+def rule(steered: Steered, name: str, element: str = "zones-1") -> dict[str, Any]:
+    found: dict[str, Any] = steered.viewer.ask(f"rules/{element}/{name}").json()
+    return found
+
+
+def test_a_rule_is_an_object_with_its_counts(steered: Steered) -> None:
+    rules = steered.viewer.ask("rules").json()
+
+    assert [(one["element"], one["kind"], one["outline"], one["name"]) for one in rules] == [
+        ("lines-1", "lines", "line", "gate_in"),
+        ("zones-1", "zones", "zone", "plaza"),
+    ]
+    assert rules[1]["options"] == PLAZA
+    assert set(rules[0]["counts"]) == {"gate", "yard"}
+
+
+def test_an_operator_moves_adds_and_removes_rules(steered: Steered) -> None:
+    moved = {"polygon": [[0.2, 0.1], [0.9, 0.1], [0.9, 0.9]]}
+
+    assert steered.operator.ask("rules/zones-1/plaza", "PUT", moved).status == 200
+    assert steered.operator.ask("rules/zones-1/second", "PUT", PLAZA).status == 200
+    assert rule(steered, "plaza")["options"] == moved
+    wait_for(lambda: rule(steered, "second")["counts"])
+    assert steered.operator.ask("rules/zones-1/plaza", "DELETE").status == 200
+    assert steered.viewer.ask("rules/zones-1/plaza").status == 404
+    assert [one["name"] for one in steered.viewer.ask("rules").json()] == ["gate_in", "second"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "said"),
+    [
+        ("rules/zones-1/plaza", {"polygon": [[0.2, 0.1], [0.9, 0.1]]}, 422, "at least 3 entries"),
+        ("rules/zones-1/plaza", {"polygn": []}, 422, "polygn"),
+        ("rules/zones-1/plaza", {"polygon": [[0.2, 0.1], [0.9, 0.1], [7, 7]]}, 422, "7"),
+        ("rules/zones-1/plaza", [], 422, "body"),
+        ("rules/draw-1/plaza", PLAZA, 404, "has no rules"),
+        ("rules/zones-9/plaza", PLAZA, 404, "the ids are"),
+        ("rules/zones-1/id", {"a": 1}, 422, "id"),
+    ],
+)
+def test_a_wrong_rule_is_explained_and_changes_nothing(
+    steered: Steered, path: str, body: object, status: int, said: str
+) -> None:
+    before = steered.pipeline.configuration.etag
+
+    answer = steered.operator.ask(path, "PUT", body)
+
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert said in answer.json()["detail"]
+    assert steered.pipeline.configuration.etag == before
+
+
+def test_a_change_made_from_another_version_is_refused(steered: Steered) -> None:
+    read = steered.viewer.ask("rules")
+    assert steered.operator.ask("rules/zones-1/plaza", "PUT", {**PLAZA, "limit": 3}).status == 200
+
+    answer = steered.operator.ask("rules/zones-1/plaza", "PUT", PLAZA, If_Match=f'"{read.etag}"')
+
+    assert answer.status == 412
+    assert answer.json()["etag"] == steered.pipeline.configuration.etag
+    again = steered.operator.ask("rules/zones-1/plaza", "PUT", PLAZA, If_Match=f'"{answer.json()["etag"]}"')
+    assert again.status == 200
+
+
+def test_changes_at_the_same_time_are_all_made(steered: Steered) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda n: steered.operator.ask(f"rules/zones-1/z{n}", "PUT", PLAZA).status, range(24)))
+
+    assert answers == [200] * 24
+    names = {one["name"] for one in steered.viewer.ask("rules").json()}
+    assert names == {"gate_in", "plaza", *(f"z{n}" for n in range(24))}
+
+
+def test_each_change_is_in_the_audit_log(steered: Steered) -> None:
+    steered.operator.ask("rules/zones-1/plaza", "PUT", {**PLAZA, "limit": 3})
+    steered.operator.ask("rules/zones-1/plaza", "PUT", {"polygon": []})
+    steered.admin.ask("streams/yard", "DELETE")
+
+    begun = [line for line in steered.audited() if "action" in line]
+    assert [(one["actor"], one["role"], one["action"], one["target"]) for one in begun] == [
+        ("operator", "operator", "put rule", "zones-1/plaza"),
+        ("admin", "admin", "remove stream", "yard"),
+    ]
+    assert begun[0]["address"] == "127.0.0.1"
+    assert begun[0]["changes"]
+    assert [line["result"] for line in steered.audited() if "result" in line] == ["done", "done"]
+
+
+class TestEditing:
+    """A zone that is edited again and again while four streams run."""
+
+    @pytest.fixture
+    def pipeline(self, tmp_path: Path) -> Pipeline:
+        sources = {f"cam{n}": {"uri": str(GATE), "realtime": True, "loop": True} for n in range(4)}
+        writes = {"jsonl": {"path": "{stream}.jsonl"}}
+        return Pipeline(name="street", sources=sources, steps=[*steps(), writes], outputs=tmp_path / "out")
+
+    def test_no_frame_is_lost_and_counts_are_right(self, steered: Steered, tmp_path: Path) -> None:
+        for number in range(EDITS):
+            polygon = [[0.1 + number / 1000, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]]
+            old, new = f"z{number - 1}" if number else "plaza", f"z{number}"
+            assert steered.operator.ask(f"rules/zones-1/{new}", "PUT", {"polygon": polygon}).status == 200
+            wait_for(partial(self.is_counted, steered, new))
+            assert steered.operator.ask(f"rules/zones-1/{old}", "DELETE").status == 200
+        wait_for(lambda: min(one.processed for one in steered.pipeline.status()) > FRAMES)
+        steered.pipeline.stop()
+        report = steered.pipeline.wait()
+
+        for stream in report.streams:
+            lines = (tmp_path / "out" / f"{stream.stream.name}.jsonl").read_text().splitlines()
+            records = [json.loads(line) for line in lines]
+            assert [one["frame"] for one in records] == list(range(stream.finished))
+            assert {reason for reason, count in stream.dropped.items() if count} <= {"stopped"}
+            assert report.totals["lines-1"][stream.stream.name] == undisturbed()
+
+    def is_counted(self, steered: Steered, name: str) -> bool:
+        """Whether the pipeline counts what a rule sees."""
+        return bool(rule(steered, name)["counts"])
+
+
+def undisturbed() -> Any:
+    """What the line counts when nobody edits anything."""
+    pipeline = Pipeline(sources={"gate": str(GATE)}, steps=[REPLAY, "track", steps()[2]])
+    return pipeline.run().totals["lines-1"]["gate"]
+
+
+def fail_soon(batch: Any) -> Any:
+    """A step that breaks on its first batch."""
+    raise ValueError(f"broken on {len(batch)} frames")
+
+
+class TestBroken:
+    """A change after which the pipeline is not well."""
+
+    @pytest.fixture
+    def policy(self) -> Policy:
+        return Policy(allow_code=True)
+
+    def configuration(self, steered: Steered, edit: Callable[[str], str]) -> tuple[bytes, str]:
+        read = steered.admin.ask("configuration")
+        return edit(read.body.decode()).encode(), f'"{read.etag}"'
+
+    def test_it_is_reverted_by_itself_and_says_why(self, steered: Steered) -> None:
+        before = steered.pipeline.configuration.etag
+        step = f"- apply: {{function: '{__name__}:fail_soon'}}\n"
+        body, tag = self.configuration(steered, lambda text: text + step)
+
+        answer = steered.admin.ask("configuration", "PUT", body, content_type="application/yaml", If_Match=tag)
+
+        assert answer.status == 409
+        assert answer.json()["element"] == "apply-1"
+        assert "broken on" in answer.json()["detail"]
+        assert steered.pipeline.configuration.etag == before
+        processed = steered.pipeline.status()[0].processed
+        wait_for(lambda: steered.pipeline.status()[0].processed > processed + 5)
+
+    def test_a_stream_that_does_not_come_takes_its_change_back_where_that_is_asked_for(self, steered: Steered) -> None:
+        answer = steered.admin.ask("streams/gone?prove=2", "PUT", "rtsp://10.255.255.1/main")
+
+        assert answer.status == 409
+        assert answer.json()["stream"] == "gone"
+        assert [one["name"] for one in steered.viewer.ask("streams").json()] == ["gate", "yard"]
+
+
+class TestConfiguration:
+    """The configuration as a whole."""
+
+    def test_what_is_read_can_be_given_back(self, steered: Steered) -> None:
+        read = steered.admin.ask("configuration")
+
+        checked = steered.operator.ask("configuration/check", "POST", read.body, content_type="application/yaml")
+        given = steered.admin.ask(
+            "configuration?prove=0", "PUT", read.body, content_type="application/yaml", If_Match=f'"{read.etag}"'
+        )
+
+        assert checked.json() == {"valid": True, "problems": []}
+        assert given.json()["etag"] == read.etag
+
+    def test_a_version_must_be_named(self, steered: Steered) -> None:
+        answer = steered.admin.ask("configuration", "PUT", b"sources: {}", content_type="application/yaml")
+
+        assert answer.status == 428
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("[", "configuration"),
+            ("sources: {gate: {pattern: bars}}\npipeline: [nothing]", "nothing"),
+            ("sources: {gate: /etc/passwd}\npipeline: [draw]", "--allow-files"),
+            ("sources: {gate: {pattern: bars}}\npipeline: [{apply: {function: 'os:system'}}]", "--allow-code"),
+            ("sources: {gate: {pattern: bars}}\npipeline: [{jsonl: {path: '../../x'}}]", "path"),
+            ("sources: {gate: {pattern: '${HOME}'}}\npipeline: [draw]", "${"),
+        ],
+    )
+    def test_what_is_wrong_is_told_and_not_applied(self, steered: Steered, text: str, said: str) -> None:
+        before = steered.pipeline.configuration.etag
+
+        checked = steered.operator.ask("configuration/check", "POST", text.encode(), content_type="application/yaml")
+        applied = steered.admin.ask(
+            "configuration", "PUT", text.encode(), content_type="application/yaml", If_Match="*"
+        )
+
+        assert not checked.json()["valid"], checked.body
+        assert any(said in problem for problem in checked.json()["problems"]), checked.body
+        assert applied.status == 422, applied.body
+        assert steered.pipeline.configuration.etag == before
+
+    def test_the_last_version_that_worked_is_gone_back_to(self, steered: Steered) -> None:
+        before = steered.pipeline.configuration.etag
+        assert steered.operator.ask("rules/zones-1/plaza?prove=0", "PUT", {**PLAZA, "limit": 3}).status == 200
+
+        answer = steered.admin.ask("configuration/rollback?prove=0", "POST")
+
+        assert answer.json()["etag"] == before
+        versions = steered.viewer.ask("configuration/versions").json()
+        assert [one["by"] for one in versions] == ["", "operator", "admin"]
+        assert steered.admin.ask("configuration/rollback?to=abc", "POST").status == 404
+
+
+def test_secrets_are_nowhere(tokens: TokenFile, tmp_path: Path) -> None:
+    from tests.integration.server.api.secrets_of import shown_everywhere
+
+    assert shown_everywhere(tokens, tmp_path) == []
+
+
+def test_an_element_shows_its_options_and_takes_others(steered: Steered) -> None:
+    shown = steered.viewer.ask("elements/zones-1").json()
+    assert shown["options"] == {"plaza": PLAZA}
+    assert "gone" in shown["changes_live"]
+    assert "properties" in shown["json_schema"]
+
+    assert steered.admin.ask("elements/zones-1", "PATCH", {"gone": "3s"}).status == 200
+    assert steered.viewer.ask("elements/zones-1").json()["options"] == {"plaza": PLAZA, "gone": "3s"}
+    assert steered.admin.ask("elements/zones-1", "PATCH", {"gone": None}).status == 200
+    assert steered.viewer.ask("elements/zones-1").json()["options"] == {"plaza": PLAZA}
+    assert steered.admin.ask("elements/zones-1", "PATCH", {"nonsense": 1}).status == 422
+
+
+def test_streams_come_change_and_go(steered: Steered) -> None:
+    card = endless(pattern="counter")
+
+    assert steered.admin.ask("streams/third", "PUT", card).status == 200
+    wait_for(lambda: steered.viewer.ask("streams/third").json()["status"]["state"] == "live")
+    assert steered.admin.ask("streams/third", "PUT", endless(pattern="bars")).status == 200
+    wait_for(lambda: steered.viewer.ask("streams/third").json()["source"]["pattern"] == "bars")
+    assert steered.admin.ask("streams/third", "DELETE").status == 200
+    assert steered.viewer.ask("streams/third").status == 404
+    assert steered.admin.ask("streams/third", "DELETE").status == 404
+
+
+def test_a_snapshot_is_the_next_frame_in_full_size(steered: Steered) -> None:
+    answer = steered.operator.ask("streams/gate/snapshot", "POST")
+
+    assert (answer.status, answer.headers["content-type"]) == (200, "image/jpeg")
+    assert answer.body[:2] == b"\xff\xd8"
+
+
+def test_without_a_step_that_records_nothing_is_recorded(steered: Steered) -> None:
+    answer = steered.operator.ask("streams/gate/record", "POST", {"before": "1s"})
+
+    assert answer.status == 400
+    assert "record" in answer.json()["detail"]
