@@ -6,7 +6,7 @@ pipeline has already in the same option is admitted again, so that a configurati
 
 The policy is asked twice, before anything that comes is used. `text_problems` sees what was written, before it is read
 into elements, which already looks at files. `problems` sees the elements, before they check themselves, which imports
-functions and asks name services. `confined` then returns the description to run.
+functions and asks name services; `confined` then returns the description to run. `admitted` is both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from sightline.cache import catalogue_folder
 from sightline.config.checks import placed
-from sightline.config.document import Items, Key, LocatedProblem, Node, Place, Scalar
+from sightline.config.document import InvalidConfiguration, Items, Key, LocatedProblem, Node, Place, Scalar
 from sightline.errors import ConfigurationError, OutputError
 from sightline.graph.described import Described
 from sightline.graph.fields import PathRole, Reach, is_url, matching, options_of, reach_of, role_of
@@ -102,6 +102,17 @@ class Policy(Described):
             elif _names_input(at, registry) and (problem := self._input_problem(scalar.text)):
                 found.append(LocatedProblem(scalar.place, at, problem))
         return tuple(found)
+
+    def admitted(
+        self, description: PipelineDescription, *, changed_from: PipelineDescription, outputs: Outputs
+    ) -> PipelineDescription:
+        """Return what a change may make of a pipeline: the description, its new sources confined. It may wait for the
+        name service. Raises InvalidConfiguration with everything that may not come by the API.
+        """
+        found = self.problems(description, changed_from=changed_from, outputs=outputs)
+        if found:
+            raise InvalidConfiguration(found)
+        return self.confined(description, changed_from=changed_from)
 
     def problems(
         self, description: PipelineDescription, *, changed_from: PipelineDescription, outputs: Outputs

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.config import LocatedProblem, Place, source_from
+from sightline.config import InvalidConfiguration, LocatedProblem, Place, source_from
 from sightline.config.document import node_of
 from sightline.errors import ConfigurationError
 from sightline.graph import Outputs, PipelineDescription, Registry, SourceElement
@@ -42,10 +42,10 @@ def arrive(policy: Policy, given: object, *, outputs: Path) -> SourceElement | l
     except ConfigurationError as error:
         return str(error).splitlines()
     after = BEFORE.model_copy(update={"sources": {**BEFORE.sources, "gate": source}})
-    refused = policy.problems(after, changed_from=BEFORE, outputs=Outputs(outputs))
-    if refused:
-        return _texts(refused)
-    return policy.confined(after, changed_from=BEFORE).sources["gate"]
+    try:
+        return policy.admitted(after, changed_from=BEFORE, outputs=Outputs(outputs)).sources["gate"]
+    except InvalidConfiguration as error:
+        return _texts(error.problems)
 
 
 def _texts(problems: tuple[LocatedProblem, ...]) -> list[str]:
