@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -132,10 +132,12 @@ def problems_of(
     hide: Hide = _shown,
     streams_may_come: bool = False,
     given: Device | None = None,
+    is_checked: Callable[[str, Element], bool] = lambda _, __: False,
 ) -> Iterator[LocatedProblem]:
     """Every mistake that the parts do not show by themselves; `root` is the tree that gives the places. When streams
     may still come, what is meant for streams that are not there is no mistake. `given` is the device that the program
-    gives, in the place of the one that the description means.
+    gives, in the place of the one that the description means. Steps that `is_checked` knows, by id, are not asked for
+    what is wrong with themselves.
     """
     device, found = _device(description.device) if given is None else (given, [])
     streams, may_come = tuple(description.sources), streams_may_come or description.stays
@@ -157,7 +159,9 @@ def problems_of(
     found += [*lost_images(description.steps)]
     found += [*unknown_steps(description.steps, streams=reached)]
     seen = {key for key, _ in found}
-    for key, element in elements:
+    for (key, element), (element_id, _) in zip(elements, identify(description.steps), strict=True):
+        if is_checked(element_id, element):
+            continue
         found += [one for one in own_problems(element, key, context) if one[0] not in seen]
     for key, message in found:
         yield LocatedProblem(place_of(root, key), key, hide(message, certain=_variables(root, key)))

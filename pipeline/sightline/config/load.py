@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -164,9 +164,11 @@ def check_description(
     registry: Registry | None = None,
     streams_may_come: bool = False,
     given: Device | None = None,
+    is_checked: Callable[[str, Element], bool] = lambda _, __: False,
 ) -> tuple[LocatedProblem, ...]:
     """Every mistake of a description made in Python; empty when it can run. In a pipeline that runs, streams may still
     come: then what is meant for streams that are not there is no mistake. `given` is the device that the program gives.
+    Steps that `is_checked` knows, by id, run already as they are: they do not look at their models and files again.
     """
     found = problems_of(
         description,
@@ -175,6 +177,7 @@ def check_description(
         root=None,
         streams_may_come=streams_may_come,
         given=given,
+        is_checked=is_checked,
     )
     return tuple(found)
 

@@ -13,7 +13,16 @@ from sightline.control.sources import SourceChanges, with_streams_of_its_file, w
 from sightline.control.trial import Trial
 from sightline.devices import Device
 from sightline.errors import ChangeReverted, ConfigurationError, SightlineError, StaleConfiguration
-from sightline.graph import Clock, Message, MessageKind, Outputs, PipelineDescription, SourceElement, StreamState
+from sightline.graph import (
+    Clock,
+    Element,
+    Message,
+    MessageKind,
+    Outputs,
+    PipelineDescription,
+    SourceElement,
+    StreamState,
+)
 from sightline.graph.registry import Registry
 from sightline.redaction import redact
 from sightline.runtime.iteration import end_because_of
@@ -94,8 +103,14 @@ class Control:
         with self._lock:
             return self._versions.all
 
-    def check(self, description: PipelineDescription, *, streams_may_come: bool = False) -> None:
-        """Raises ConfigurationError with every mistake."""
+    def check(
+        self,
+        description: PipelineDescription,
+        *,
+        streams_may_come: bool = False,
+        is_checked: Callable[[str, Element], bool] = lambda _, __: False,
+    ) -> None:
+        """Raises ConfigurationError with every mistake; see `check_description`."""
         from sightline.config import InvalidConfiguration, check_description
 
         outputs = Outputs(self._outputs_root)
@@ -105,6 +120,7 @@ class Control:
             registry=self._registry,
             streams_may_come=streams_may_come,
             given=self._given_for(description),
+            is_checked=is_checked,
         )
         if problems:
             raise InvalidConfiguration(problems)
@@ -199,11 +215,12 @@ class Control:
         self, old: PipelineDescription, new: PipelineDescription, *, prove_ns: int, by: str, on_probation: ExitStack
     ) -> Trial | None:
         runner = self._running()
-        self._check_change(old, new, is_running=runner is not None)
         if runner is None:
+            self.check(new)
             with self._lock:
                 self._versions.add(new, by=by)
             return None
+        self._check_change(runner, old, new)
         changes = SourceChanges.between(old.sources, new.sources)
         touches_steps = runner.differs(new.steps) or old.batch != new.batch
         if touches_steps:  # what is reverted takes along what was built upon it
@@ -313,10 +330,13 @@ class Control:
                 _wait(one, meanwhile=runner.let_frames_in)
         return {**changed, "added": changes.added, "removed": changes.removed, "restarted": changes.changed}
 
-    def _check_change(self, old: PipelineDescription, new: PipelineDescription, *, is_running: bool) -> None:
-        self.check(new, streams_may_come=is_running)
-        if not is_running:
-            return
+    def _check_change(self, runner: Runner, old: PipelineDescription, new: PipelineDescription) -> None:
+        is_of_the_same_streams = old.sources.keys() == new.sources.keys()
+        self.check(
+            new,
+            streams_may_come=True,
+            is_checked=lambda element_id, element: is_of_the_same_streams and runner.runs(element_id, element),
+        )
         fixed = [name for name in _FIXED if getattr(old, name) != getattr(new, name)]
         paths = [None if one.sources_file is None else one.sources_file.path for one in (old, new)]
         fixed += ["sources_file"] if paths[0] != paths[1] else []

@@ -11,6 +11,7 @@ from sightline.devices.discovery import DeviceInUse
 from sightline.errors import OperatorError, StreamError
 from sightline.graph import (
     BatchOptions,
+    Element,
     Message,
     MessageKind,
     Mounts,
@@ -276,6 +277,10 @@ class Runner:
         """Continue with other steps; wait until they run. Raises SightlineError, and continues as before."""
         self._begun.wait()
         return self._lanes.rebuild(steps)
+
+    def runs(self, element_id: str, element: Element) -> bool:
+        """Whether it has this step with these options, and the files that it reads have not changed since."""
+        return self._lanes.has(element_id, element)
 
     def differs(self, steps: tuple[Step, ...]) -> bool:
         """Whether these steps differ from the present ones, or files that they read have changed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import os
+import resource
 import stat
 from collections.abc import Callable
 from io import StringIO
@@ -284,17 +284,20 @@ def test_rights_and_a_link_stay_and_nothing_is_left_beside(tmp_path: Path) -> No
     assert {one.name for one in folder.iterdir()} == {"other.onnx", "p.yaml", "street.onnx"}
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_stays_and_nothing_is_left_beside(tmp_path: Path) -> None:
     file = file_with(TEXT, tmp_path)
     wanted = EDITS["a step less"][0](file.read())
-    tmp_path.chmod(0o500)
+    before, limits = set(tmp_path.iterdir()), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
 
-    with pytest.raises(OutputError, match="cannot be written"):
-        file.write(wanted)
+    try:
+        with pytest.raises(OutputError, match=r"p\.yaml cannot be written: File too large"):
+            file.write(wanted)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
-    tmp_path.chmod(0o700)
     assert file.path.read_text() == TEXT
+    assert set(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

@@ -29,8 +29,12 @@ from tests.unit.control.running import (
     with_source,
     with_step,
 )
+from tests.unit.runtime.conftest import drivers, gpus
 from tests.unit.runtime.elements import Find, Gated, Remark, Synthetic, Tallied, Tally
+from tests.unit.runtime.several_gpus import Gpus
 from tests.waiting import wait_until
+
+__all__ = ["drivers", "gpus"]
 
 LONG = "1h"
 """A probation that no test waits out."""
@@ -321,3 +325,18 @@ def test_passwords_are_in_no_reason() -> None:
 
         assert "secret" not in text
         assert not any("secret" in one.text + (one.details or "") for one in messages)
+
+
+def test_on_several_gpus_a_step_is_taken_back_in_all_lanes(gpus: Gpus) -> None:
+    sources = {name: endless() for name in ("a", "b", "c", "d")}
+    pipeline = Pipeline.from_description(described(T, **sources), gpu=gpus[:2])
+    pipeline.start()
+    wait_until(lambda: "t" in Tallied.built and len({name for name, _ in Tallied.built["t"].frames}) == 2)
+
+    text = reverted(pipeline, with_step(Broken()))
+
+    assert "this step is broken" in text
+    wait_until(lambda: {one.state for one in pipeline.status()} == {"live"})
+    there = {one.name: one.processed for one in pipeline.status()}
+    wait_until(lambda: all(one.processed > there[one.name] for one in pipeline.status()))
+    report_of(pipeline)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
+from typing import ClassVar
 
 import pytest
 
 from sightline import Pipeline
 from sightline.errors import ConfigurationError, SightlineError, StaleConfiguration
-from sightline.graph import BatchOptions, PipelineDescription, Tee
+from sightline.graph import BatchOptions, CheckContext, PipelineDescription, Problem, Tee
 from sightline_plugins import Webhook
 from tests.unit.control.running import LIMIT_SECONDS, described, endless, running, to_steps, with_source, with_step
 from tests.unit.runtime.elements import Gated, Remark, Tally
@@ -211,3 +213,26 @@ def test_the_last_hundred_versions_are_kept() -> None:
 
     assert len(changed.versions) == 100
     assert changed.versions[-1] == changed.configuration
+
+
+class Slow(Tally):
+    """Counts how often it is asked what is wrong with it."""
+
+    name: ClassVar[str] = "slow"
+    asked: ClassVar[list[str | None]] = []
+
+    def check(self, context: CheckContext) -> Iterable[Problem]:
+        del context
+        self.asked.append(self.id)
+        return ()
+
+
+def test_steps_that_run_already_are_not_checked_again_unless_their_streams_change() -> None:
+    Slow.asked.clear()
+    with running(Slow(id="a"), Tally(id="t"), yard=endless()) as (changed, _):
+        changed.change(with_step(Slow(id="b")), prove=0).wait(LIMIT_SECONDS)
+        assert Slow.asked == ["a", "b"]
+
+        changed.change(with_source("gate", endless()), prove=0).wait(LIMIT_SECONDS)
+
+        assert Slow.asked == ["a", "b", "a", "b"]

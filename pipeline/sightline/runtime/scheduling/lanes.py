@@ -294,11 +294,12 @@ class Lanes:
 
     def differs(self, steps: tuple[Step, ...]) -> bool:
         """Whether these steps differ from the present ones, or files that they read have changed."""
-        elements = list(identify(steps))
-        return not all(
-            lane.assembly.runs(steps) and all(lane.assembly.has(name, element) for name, element in elements)
-            for lane in self._usable
-        )
+        has_all = all(self.has(name, element) for name, element in identify(steps))
+        return not (has_all and all(lane.assembly.runs(steps) for lane in self._usable))
+
+    def has(self, element_id: str, element: Element) -> bool:
+        """Whether building this element now would give the operators that there are."""
+        return all(lane.assembly.has(element_id, element) for lane in self._usable)
 
     def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
         """Continue with other steps. Unchanged elements keep their operators and state, and so do those that differ
@@ -307,7 +308,7 @@ class Lanes:
         """
         with self._rebuilding:
             elements, lanes = dict(identify(steps)), self._usable
-            kept = [one for one in elements if all(lane.assembly.has(one, elements[one]) for lane in lanes)]
+            kept = [one for one in elements if self.has(one, elements[one])]
             changed = [
                 one
                 for one in elements
