@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -13,7 +14,14 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsPar
 
 from sightline import Pipeline
 from sightline.devices import Device
-from sightline.errors import DeliveryError, DestinationLost, DestinationRefused, RecordRefused, RecordsRejected
+from sightline.errors import (
+    DeliveryError,
+    DestinationLost,
+    DestinationRefused,
+    MissingExtra,
+    RecordRefused,
+    RecordsRejected,
+)
 from sightline.graph import Site
 from sightline.graph.transport import Record, Transport
 from sightline.testing.transport_conformance import TransportConformance
@@ -34,7 +42,7 @@ def records(count: int) -> list[Record]:
 
 
 def transport(url: str, **options: Any) -> Transport:
-    return Otlp(url=url, timeout="20s", **options).transport(SITE)
+    return Otlp(url=url, **{"timeout": "20s", **options}).transport(SITE)
 
 
 def delivered(*batch: Record, **options: Any) -> Collector:
@@ -207,10 +215,40 @@ class TestAnswers:
         assert type(error) is DestinationRefused
         assert "is no OTLP receiver" in str(error)
 
+    def test_a_collector_that_hangs_is_lost(self) -> None:
+        def script(exchange: Exchange, request: Request) -> None:
+            exchange.asked.ending.wait()
+
+        error = failure(script, timeout="500ms")
+
+        assert type(error) is DestinationLost
+        assert "no answer within 0.5 s" in str(error)
+
+    @pytest.mark.parametrize("answer", [b"\x00\xff" * 100, b"HTTP/1.1 banana\r\n\r\n", b""])
+    def test_what_is_no_answer_is_lost(self, answer: bytes) -> None:
+        def script(exchange: Exchange, request: Request) -> None:
+            exchange.raw(answer)
+            exchange.break_off()
+
+        assert type(failure(script)) is DestinationLost
+
     def test_answers_are_shown_without_the_headers_that_they_echo(self) -> None:
         error = failure(answering(503, "got tok3n-canary"), headers={"Authorization": "Bearer tok3n-canary"})
 
         assert "canary" not in str(error)
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.logs.v1.logs_service_pb2", None)
+
+    with pytest.raises(MissingExtra, match=r"pip install 'sightline\[otel\]'"):
+        transport("http://127.0.0.1")
+
+
+def test_secrets_are_not_in_the_representation() -> None:
+    element = Otlp(url="https://u:pa55@x/?k=t0ken", headers={"A": "hea2er"})
+
+    assert not [secret for secret in ("pa55", "t0ken", "hea2er") if secret in repr(element) + element.destination()]
 
 
 def test_rejected_records_are_set_aside_and_never_sent_again(tmp_path: Path) -> None:
