@@ -90,7 +90,7 @@ def command(
             click.echo(f"note: {text}", err=True)
     try:
         with (
-            served.serve(pipeline, file=config, quiet=quiet),
+            served.serve(pipeline, quiet=quiet),
             watched(config if watch else None, on_change=reload),
         ):
             report, interrupted = _run(pipeline, reload, frames=frames, duration_ns=duration, quiet=quiet)

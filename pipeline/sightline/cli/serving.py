@@ -82,7 +82,7 @@ class Serving:
         if (self.certificate is None) != (self.key is None):
             raise click.UsageError("--certificate and --key go together.")
 
-    def serve(self, pipeline: Pipeline, *, file: Path, quiet: bool) -> AbstractContextManager[object]:
+    def serve(self, pipeline: Pipeline, *, quiet: bool) -> AbstractContextManager[object]:
         """Serve a pipeline while the block is open, when an address is given."""
         if self.address is None:
             return nullcontext()
@@ -98,7 +98,6 @@ class Serving:
             images=self.images,
             certificate=certificate,
             policy=self._policy(),
-            file=file,
         )
         if not quiet:
             click.echo(f"listening on {listener.url}", err=True)

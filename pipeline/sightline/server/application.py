@@ -50,13 +50,12 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 class ServerOptions:
     """How a pipeline is served. `images` is the id of the step behind which the page's live images are taken: the last
     one that draws when not given. `policy` is what clients may change. `audit` is the file of the audit log, by default
-    beside that of the tokens. `file` is the YAML file of the pipeline.
+    beside that of the tokens.
     """
 
     images: str | None = None
     policy: Policy = field(default_factory=Policy)
     audit: Path | None = None
-    file: Path | None = None
 
 
 def application_of(pipeline: Pipeline, options: ServerOptions) -> FastAPI:
@@ -94,7 +93,6 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> FastAPI:
         audit=AuditLog(options.audit or token_file().with_name("audit.jsonl")),
         images=shown,
         snapshots=snapshots,
-        file=options.file,
     )
     for router in routers_of(served):
         application.include_router(router)
@@ -158,7 +156,6 @@ def listen(
     images: str | None = None,
     certificate: Certificate | None = None,
     policy: Policy | None = None,
-    file: Path | None = None,
 ) -> Listener:
     """Serve a pipeline's health, metrics, status, page and API over HTTP, also while it is not running.
 
@@ -166,7 +163,7 @@ def listen(
     has to show; when there is neither, tokens are those of a file (`sightline token`), and on the loopback, where
     monitoring needs none, the first one is made now.
     `images` is the id of the step behind which the page's live images are taken: the last one that draws when not
-    given. `certificate` makes it HTTPS. `policy` is what clients may change, `file` the YAML file of the pipeline.
+    given. `certificate` makes it HTTPS. `policy` is what clients may change.
 
     Raises ConfigurationError.
 
@@ -185,7 +182,7 @@ def listen(
             f"{address} can be reached from other machines, so a token is needed: set SIGHTLINE_TOKEN (or --token),"
             " such as from `openssl rand -hex 16`, make one by `sightline token add`, or listen on 127.0.0.1"
         )
-    application = application_of(pipeline, ServerOptions(images=images, policy=policy or Policy(), file=file))
+    application = application_of(pipeline, ServerOptions(images=images, policy=policy or Policy()))
     listening = wanted.bind()
     host, port = listening.getsockname()[:2]
     is_open_here = is_local and token is None

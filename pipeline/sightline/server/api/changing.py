@@ -116,10 +116,7 @@ def admitted(
 ) -> PipelineDescription:
     """Return a description as it may run: what came by the API is within the policy. Raises InvalidConfiguration."""
     outputs = Outputs(served.pipeline.outputs_root)
-    problems = served.policy.problems(description, changed_from=changed_from, outputs=outputs)
-    if problems:
-        raise InvalidConfiguration(problems)
-    return served.policy.confined(description, changed_from=changed_from)
+    return served.policy.admitted(description, changed_from=changed_from, outputs=outputs)
 
 
 def check_text(served: Served, given: object, *, key: Key = ()) -> None:

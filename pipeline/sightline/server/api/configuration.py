@@ -1,4 +1,4 @@
-"""Routes about the configuration as a whole: read, check, apply, go back."""
+"""Routes about the configuration as a whole: read, check, apply."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import io
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from anyio import to_thread
 from fastapi import APIRouter, Body, Depends, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 from sightline.config import InvalidConfiguration, check_description, description_from
@@ -17,7 +16,7 @@ from sightline.config.yaml_tree import parse
 from sightline.graph import Element, Outputs, PipelineDescription
 from sightline.graph.masked import masked
 from sightline.graph.tree import Step
-from sightline.server.api.changing import Changed, admitted, change, changed_now, check_text, unmasked
+from sightline.server.api.changing import Changed, admitted, change, check_text, unmasked
 from sightline.server.api.served import PIPELINE, Admin, IfMatch, Operator, Prove, Served, tag_in
 from sightline.server.guard import Refused
 
@@ -27,16 +26,6 @@ _NAME = "the configuration"
 ConfigurationText = Annotated[
     str, Body(media_type=_YAML, description="A configuration as in the YAML file. `***` stays what it is.")
 ]
-
-
-class Version(BaseModel):
-    """A version of the configuration that was applied."""
-
-    version: int
-    etag: str
-    time: float = Field(description="When it was applied, in seconds since the epoch.")
-    by: str = Field(description="Who asked for it.")
-    proven: bool
 
 
 class Verdict(BaseModel):
@@ -95,27 +84,6 @@ def router_of(served: Served) -> APIRouter:
             expected=expected,
             prove=prove,
         )
-
-    @router.get(f"{CONFIGURATION}/versions", summary="List the versions of the configuration")
-    def list_versions() -> list[Version]:
-        """The last hundred, the present one last."""
-        return [
-            Version(version=one.number, etag=one.etag, time=one.at_ns / 1e9, by=one.by, proven=one.is_proven)
-            for one in pipeline.versions
-        ]
-
-    @router.post(f"{CONFIGURATION}/rollback", summary="Go back to an earlier configuration")
-    async def roll_back(actor: Admin, to: str | None = None, prove: Prove = 5.0) -> Changed:
-        """To the last one that worked, or to the one with the tag `to`."""
-        if to is not None and to not in {one.etag for one in pipeline.versions}:
-            raise Refused(HTTPStatus.NOT_FOUND, f"no version that is kept has the tag {to}")
-
-        def ask() -> Changed:
-            with served.audit.change(actor, "roll back", target=served.name, changes=[{"path": "to", "after": to}]):
-                pipeline.roll_back(to=to, prove=prove or 0, by=actor.name).wait()
-            return changed_now(pipeline.configuration)
-
-        return await to_thread.run_sync(ask)
 
     return router
 

@@ -21,6 +21,7 @@ class PipelineState(BaseModel):
     ready: bool = Field(description="Whether every stream is live, or has been read.")
     streams: int
     etag: str = Field(description="The tag of its configuration.")
+    saved: bool = Field(description="Whether the configuration is that of its file.")
 
 
 def router_of(served: Served) -> APIRouter:
@@ -30,14 +31,15 @@ def router_of(served: Served) -> APIRouter:
 
     @router.get("/api/v1/pipelines", summary="List the pipelines")
     def list_pipelines() -> list[PipelineState]:
-        view = pipeline.view()
+        view, configuration = pipeline.view(), pipeline.configuration
         return [
             PipelineState(
                 name=served.name,
                 running=view is not None and view.is_running,
                 ready=not not_ready(view),
-                streams=len(pipeline.description.sources),
-                etag=pipeline.configuration.etag,
+                streams=len(configuration.description.sources),
+                etag=configuration.etag,
+                saved=configuration.is_of_file,
             )
         ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +28,7 @@ PIPELINE = "/api/v1/pipelines/{pipeline}"
 
 @dataclass(slots=True, eq=False)
 class Served:
-    """A pipeline that is served. `file` is the YAML file that it was read from, if it was."""
+    """A pipeline that is served."""
 
     pipeline: Pipeline
     journal: Journal
@@ -37,7 +36,6 @@ class Served:
     audit: AuditLog
     images: Images | None
     snapshots: Images | None
-    file: Path | None = None
     registry: Registry = field(default_factory=Registry)
     turn: Lock = field(default_factory=Lock)
     """Held while a change is made, so that changes by the API take turns."""

@@ -1,10 +1,12 @@
-"""Routes about streams: list, add, replace, remove."""
+"""Routes about streams: list, add, replace, remove, pause."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Body, Depends, Response
 from pydantic import BaseModel
 
@@ -12,12 +14,14 @@ from sightline.config import source_from
 from sightline.graph import PipelineDescription
 from sightline.graph.masked import masked
 from sightline.server.api.changing import Changed, change, check_text, unmasked
-from sightline.server.api.served import PIPELINE, Admin, IfMatch, Prove, Served, tag_in
+from sightline.server.api.served import PIPELINE, Admin, IfMatch, Operator, Prove, Served, tag_in
+from sightline.server.audit import Actor
 from sightline.server.guard import Refused
 from sightline.server.status import stream_json
 
 STREAMS = f"{PIPELINE}/streams"
 STREAM = f"{STREAMS}/{{stream}}"
+_PAUSE_SECONDS = 30.0
 SourceBody = Annotated[
     str | dict[str, Any],
     Body(
@@ -87,6 +91,26 @@ def router_of(served: Served) -> APIRouter:
             return description.model_copy(update={"sources": kept})
 
         return await change(served, actor, "remove stream", stream, edit, expected=tag_in(if_match), probation=0)
+
+    @router.post(f"{STREAM}/pause", summary="Pause a stream")
+    async def pause_stream(stream: str, actor: Operator) -> StreamInfo:
+        """A camera is let go, a file stops where it is; the answer comes when the last frame has passed all steps."""
+        return await rest(stream, actor, "pause stream", lambda: pipeline.pause(stream).wait(_PAUSE_SECONDS))
+
+    @router.post(f"{STREAM}/resume", summary="Go on with a paused stream")
+    async def resume_stream(stream: str, actor: Operator) -> StreamInfo:
+        """A camera is connected again, a file goes on where it stopped."""
+        return await rest(stream, actor, "resume stream", lambda: pipeline.resume(stream))
+
+    async def rest(stream: str, actor: Actor, action: str, carry_out: Callable[[], None]) -> StreamInfo:
+        check_stream(served, stream)
+
+        def ask() -> None:
+            with served.audit.change(actor, action, target=stream):
+                carry_out()
+
+        await to_thread.run_sync(ask)
+        return infos()[stream]
 
     return router
 

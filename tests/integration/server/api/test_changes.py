@@ -270,6 +270,70 @@ def test_streams_come_change_and_go(steered: Steered) -> None:
     assert steered.admin.ask("streams/third", "DELETE").status == 404
 
 
+def test_a_stream_pauses_and_goes_on(steered: Steered) -> None:
+    paused = steered.operator.ask("streams/gate/pause", "POST")
+    frames = paused.json()["status"]["processed"]
+
+    assert (paused.status, paused.json()["status"]["state"]) == (200, "paused")
+    assert steered.operator.ask("streams/gate/pause", "POST").json()["status"]["processed"] == frames
+    assert steered.operator.ask("streams/gate/resume", "POST").status == 200
+    wait_for(lambda: steered.viewer.ask("streams/gate").json()["status"]["processed"] > frames)
+    assert steered.operator.ask("streams/other/pause", "POST").status == 404
+
+
+class TestFile:
+    """A pipeline that comes from a file."""
+
+    TEXT = """\
+name: street  # the street before the house
+sources:
+  gate: {pattern: bars, frames: null, realtime: true}
+keep_running: true
+pipeline:
+  - replay: {path: GATE, format: mot, label: car}
+  - track
+  - zones:
+      plaza:  # where people wait
+        polygon: [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]]
+"""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        file = tmp_path / "street.yaml"
+        file.write_text(self.TEXT.replace("GATE", str(GATE.with_suffix(".mot.txt"))))
+        return file
+
+    @pytest.fixture
+    def pipeline(self, file: Path, tmp_path: Path) -> Pipeline:
+        return Pipeline.from_yaml(file, outputs=tmp_path / "out")
+
+    def test_a_change_is_written_back_with_the_comments(self, steered: Steered, file: Path) -> None:
+        before = file.read_text()
+        assert steered.admin.ask("configuration/save", "POST").json() == {"written": False}
+        moved = {"polygon": [[0.2, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]]}
+        assert steered.operator.ask("rules/zones-1/plaza", "PUT", moved).status == 200
+        assert not steered.viewer.ask("/api/v1/pipelines").json()[0]["saved"]
+
+        assert steered.operator.ask("configuration/save", "POST").status == 403
+        assert steered.admin.ask("configuration/save", "POST").json() == {"written": True}
+
+        assert file.read_text() == before.replace("[[0.1, 0.1]", "[[0.2, 0.1]")
+        assert steered.viewer.ask("/api/v1/pipelines").json()[0]["saved"]
+
+    def test_a_file_that_somebody_has_changed_is_left_alone(self, steered: Steered, file: Path) -> None:
+        assert steered.operator.ask("rules/zones-1/other", "PUT", PLAZA).status == 200
+        file.write_text(file.read_text() + "# mine\n")
+
+        answer = steered.admin.ask("configuration/save", "POST")
+
+        assert answer.status == 412
+        assert file.read_text().endswith("# mine\n")
+
+
+def test_without_a_file_nothing_is_written_back(steered: Steered) -> None:
+    assert steered.admin.ask("configuration/save", "POST").status == 400
+
+
 def test_a_snapshot_is_the_next_frame_in_full_size(steered: Steered) -> None:
     answer = steered.operator.ask("streams/gate/snapshot", "POST")
 

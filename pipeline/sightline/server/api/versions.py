@@ -1,0 +1,69 @@
+"""Routes about versions of the configuration: list them, go back to one, write the present one to its file."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from sightline.server.api.changing import Changed, changed_now
+from sightline.server.api.configuration import CONFIGURATION
+from sightline.server.api.served import Admin, Prove, Served
+from sightline.server.guard import Refused
+
+
+class Version(BaseModel):
+    """A version of the configuration that was applied."""
+
+    version: int
+    etag: str
+    time: float = Field(description="When it was applied, in seconds since the epoch.")
+    by: str = Field(description="Who asked for it.")
+    proven: bool
+
+
+class Saved(BaseModel):
+    """What became of writing the configuration to its file."""
+
+    written: bool = Field(description="Whether the file differs from what it was.")
+
+
+def router_of(served: Served) -> APIRouter:
+    """Make the routes."""
+    router = APIRouter(tags=["configuration"], dependencies=[Depends(served.known)])
+    pipeline = served.pipeline
+
+    @router.post(f"{CONFIGURATION}/save", summary="Write the configuration to its file")
+    async def save_configuration(actor: Admin) -> Saved:
+        """Only what has changed since the file was read: comments, order and references to the environment stay."""
+
+        def write() -> Saved:
+            with served.audit.change(actor, "save configuration", target=served.name):
+                return Saved(written=pipeline.write_back())
+
+        return await to_thread.run_sync(write)
+
+    @router.get(f"{CONFIGURATION}/versions", summary="List the versions of the configuration")
+    def list_versions() -> list[Version]:
+        """The last hundred, the present one last."""
+        return [
+            Version(version=one.number, etag=one.etag, time=one.at_ns / 1e9, by=one.by, proven=one.is_proven)
+            for one in pipeline.versions
+        ]
+
+    @router.post(f"{CONFIGURATION}/rollback", summary="Go back to an earlier configuration")
+    async def roll_back(actor: Admin, to: str | None = None, prove: Prove = 5.0) -> Changed:
+        """To the last one that worked, or to the one with the tag `to`."""
+        if to is not None and to not in {one.etag for one in pipeline.versions}:
+            raise Refused(HTTPStatus.NOT_FOUND, f"no version that is kept has the tag {to}")
+
+        def ask() -> Changed:
+            with served.audit.change(actor, "roll back", target=served.name, changes=[{"path": "to", "after": to}]):
+                pipeline.roll_back(to=to, prove=prove or 0, by=actor.name).wait()
+            return changed_now(pipeline.configuration)
+
+        return await to_thread.run_sync(ask)
+
+    return router
