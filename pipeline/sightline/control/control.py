@@ -292,14 +292,19 @@ class Control:
         before = present
         for one in reversed(undone):
             before = one.undo(before)
+        text = "the change is reverted, and everything is as it was before"
         try:
             self._carry_out(runner, present, before, by="probation", is_proven=True)
-        except SightlineError as error:
+        except SightlineError as error:  # a step cannot be built any more, or the run has ended meanwhile
+            text = "the change has failed, and the run ends"
             if runner.running:
                 runner.failed(error)
-        runner.let_frames_in()
+            with self._lock:
+                self._versions.add(before, by="probation")
+        finally:
+            runner.let_frames_in()
         lost = runner.probation.settle()
-        text = f"the change is reverted, and everything is as it was before: {redact(failure)}"
+        text += f": {redact(failure)}"
         text += f"; {lost} frames that met the error were dropped" if lost else ""
         self._post(Message(MessageKind.REVERTED, text, stream=failure.stream, element=failure.element))
         for one in undone:

@@ -312,6 +312,41 @@ def test_a_run_may_end_while_a_change_is_on_probation(end: Callable[[Pipeline], 
         change.wait(LIMIT_SECONDS)
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_former_step_that_cannot_be_built_again_ends_the_run_with_the_former_description(ends: bool) -> None:
+    gate, asked = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        asked.set()
+        gate.wait(LIMIT_SECONDS)
+
+    former = Gated(gate=wait)
+    gate.set()
+    pipeline = Pipeline.from_description(described(T, former))
+    pipeline.start()
+    wait_until(lambda: "t" in Tallied.built and seen() > 20)
+    before = pipeline.description
+    asked.clear()
+    gate.clear()
+
+    change = pipeline.change(to_steps(T, Broken()), prove=LONG)
+    assert asked.wait(LIMIT_SECONDS)  # it is built again
+    if ends:
+        pipeline.abort()
+    else:
+        object.__setattr__(former, "error", lambda: OSError("the port is taken"))
+    gate.set()
+
+    with pytest.raises(ChangeReverted, match=r"has failed, and the run ends: .*this step is broken"):
+        change.wait(LIMIT_SECONDS)
+    if ends:
+        pipeline.wait()
+    else:
+        with pytest.raises(OperatorError, match="the port is taken"):
+            pipeline.wait()
+    assert pipeline.description == before
+
+
 def test_a_stream_that_is_read_to_its_end_is_well() -> None:
     with running(T, yard=endless()) as (pipeline, _):
         pipeline.change(with_source("short", Synthetic(frames=3)), prove=0.3).wait(LIMIT_SECONDS)
