@@ -137,13 +137,17 @@ def description_from(
     base_folder: Path | None = None,
     outputs: Outputs | None = None,
     registry: Registry | None = None,
+    checked: bool = True,
 ) -> PipelineDescription:
     """The description that plain data hold, in the form of the YAML file (`PipelineDescription.to_plain`).
 
-    Data are taken as they are: nothing in them is replaced from the environment. Raises InvalidConfiguration.
+    Data are taken as they are: nothing in them is replaced from the environment. Without `checked`, elements do not
+    check themselves, which imports functions and asks name services: for data that must be judged first. Raises
+    InvalidConfiguration.
     """
     reader = _Reader(registry or Registry(), Environment({}), base_folder=base_folder)
-    return reader.read(node_of(data, place=Place()), file="", outputs=outputs or Outputs(), found=[]).description
+    root, where = node_of(data, place=Place()), outputs or Outputs()
+    return reader.read(root, file="", outputs=where, found=[], checked=checked).description
 
 
 def parse_steps(
@@ -193,7 +197,9 @@ class _Reader:
         self._unset = {problem.place for problem in variables.problems}
         self._unset_keys = {problem.key for problem in variables.problems}
 
-    def read(self, root: Node, *, file: str, outputs: Outputs, found: Sequence[LocatedProblem]) -> LoadedDescription:
+    def read(
+        self, root: Node, *, file: str, outputs: Outputs, found: Sequence[LocatedProblem], checked: bool = True
+    ) -> LoadedDescription:
         if not isinstance(root, Table):
             what = "is empty" if isinstance(root, Scalar) and root.value is None else "is no mapping"
             message = f"{what}: a configuration has the keys {', '.join(TOP_LEVEL)}"
@@ -201,13 +207,15 @@ class _Reader:
         streams = self._streams_of(root)
         description, given_names = self._parts(root, streams)
         root = root.with_entry("sources", _by_stream(_joined(root, streams), given_names))
-        checked = problems_of(
-            description, registry=self._registry, outputs=outputs, root=root, hide=self._validator.hide
+        own = (
+            problems_of(description, registry=self._registry, outputs=outputs, root=root, hide=self._validator.hide)
+            if checked
+            else ()
         )
         read = [problem for problem in self._validator.problems if not self._follows(problem)]
         reported = {problem.key for problem in (*found, *read)}
         unset = {problem.place for problem in self._variables.problems}
-        late = [problem for problem in checked if problem.key not in reported and problem.place not in unset]
+        late = [problem for problem in own if problem.key not in reported and problem.place not in unset]
         problems = sorted((*found, *read, *late), key=lambda problem: problem.place)
         if problems:
             raise InvalidConfiguration(problems)

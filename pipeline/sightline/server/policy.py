@@ -50,6 +50,7 @@ _NETWORKS = "networks"
 _URI = "uri"
 _CAMERAS: tuple[Scheme, ...] = ("rtsp", "rtsps")
 _IN_FILE = "write it into the pipeline's file"
+_SOURCES_FILE = f"the API may not name a file of sources: {_IN_FILE}"
 _CODE = "it names code that would run, which the API may not: allow it with --allow-code"
 _LISTENS = f"it opens a port, which the API may not: {_IN_FILE}"
 _REFERENCE = "the API may not use ${...}, which would give it the server's environment: write the value itself"
@@ -99,6 +100,8 @@ class Policy(Described):
                 continue
             if "${" in scalar.text or any("${" in str(part) for part in at):
                 found.append(LocatedProblem(scalar.place, at, _REFERENCE))
+            elif at == ("sources_file",):
+                found.append(LocatedProblem(scalar.place, at, _SOURCES_FILE))
             elif _names_input(at, registry) and (problem := self._input_problem(scalar.text)):
                 found.append(LocatedProblem(scalar.place, at, problem))
         return tuple(found)
@@ -220,7 +223,7 @@ class _Judge:
         if now.overwrite and not before.overwrite:
             yield ("overwrite",), f"the API may not let outputs replace files of others: {_IN_FILE}"
         if now.sources_file is not None and now.sources_file != before.sources_file:
-            yield ("sources_file",), f"the API may not name a file of sources: {_IN_FILE}"
+            yield ("sources_file",), _SOURCES_FILE
         if now.outbox_path != before.outbox_path and (problem := self._output(now.outbox_path, ())):
             yield ("outbox", "path"), problem
 
