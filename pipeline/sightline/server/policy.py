@@ -224,6 +224,8 @@ class _Judge:
             yield ("overwrite",), f"the API may not let outputs replace files of others: {_IN_FILE}"
         if now.sources_file is not None and now.sources_file != before.sources_file:
             yield ("sources_file",), _SOURCES_FILE
+        if now.telemetry is not None and now.telemetry != before.telemetry:
+            yield ("telemetry",), f"the API may not send telemetry to a collector: {_IN_FILE}"
         if now.outbox_path != before.outbox_path and (problem := self._output(now.outbox_path, ())):
             yield ("outbox", "path"), problem
 

@@ -13,6 +13,7 @@ from sightline.config import Place, parse_steps, source_from
 from sightline.config.document import node_of
 from sightline.graph import Outputs, PipelineDescription, Registry, SourceElement
 from sightline.graph.fields import reach_of, role_of
+from sightline.graph.telemetry import TelemetryOptions
 from sightline.graph.tree import OutboxOptions, SourcesFile
 from sightline.server.policy import Policy
 
@@ -68,6 +69,7 @@ def test_ports_are_not_opened() -> None:
 
 DESTINATIONS: Mapping[str, object] = {
     "webhook.url": {"webhook": {"url": "http://169.254.169.254/latest"}},
+    "otlp.url": {"otlp": {"url": "http://169.254.169.254:4318"}},
     "mqtt.url": {"mqtt": {"url": "mqtt://user:secret@other"}},
     "redis.url": {"redis": {"url": "redis://broker:6380"}},
     "kafka.url": {"kafka": {"url": "kafka://broker:1883,other:9092"}},
@@ -194,6 +196,7 @@ def test_what_is_for_the_file_alone_stays_as_it_is(tmp_path: Path) -> None:
         "overwrite": {"overwrite": True},
         "sources_file": {"sources_file": SourcesFile(path=tmp_path / "more.yaml")},
         "outbox.path": {"outbox": OutboxOptions(path="/var/x.outbox")},
+        "telemetry": {"telemetry": TelemetryOptions(endpoint="http://169.254.169.254")},
     }
     for place, update in changes.items():
         after = before.model_copy(update=update)
