@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from sightline.errors import ConfigurationError
-from sightline.graph import Mounts
+from sightline.graph import Mounts, Outputs
 from sightline.pipeline import Pipeline
 from sightline.server.address import Address, is_loopback
 from sightline.server.api import routers_of
@@ -24,7 +24,10 @@ from sightline.server.api.document import Application
 from sightline.server.api.served import Served
 from sightline.server.audit import AuditLog
 from sightline.server.credentials import OneToken, TokenFile, token_file
+from sightline.server.feed import EventFeed
 from sightline.server.guard import API, Guard, refusal
+from sightline.server.history import History
+from sightline.server.history_store import HistoryStore
 from sightline.server.images import Images, encoder, viewpoint
 from sightline.server.journal import Journal
 from sightline.server.limits import Limits
@@ -58,8 +61,9 @@ class ServerOptions:
     audit: Path | None = None
 
 
-def application_of(pipeline: Pipeline, options: ServerOptions) -> FastAPI:
-    """Make the application, without access control; to be called before the pipeline is started.
+def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI, Served]:
+    """Make the application, without access control, and what its routes work on; to be called before the pipeline is
+    started. The feed and the history are started and closed with the server.
 
     Raises ConfigurationError when no step has the id `images`.
     """
@@ -86,11 +90,16 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> FastAPI:
     )
     monitoring = Monitoring(pipeline.view, journal=journal, images=shown, served=lambda: sorted(mounts.present()))
     application.include_router(monitoring.router())
+    feed = EventFeed()
+    pipeline.on_events(feed.take)
+    pipeline.on_message(feed.note)
     served = Served(
         pipeline,
         journal=journal,
         policy=options.policy,
         audit=AuditLog(options.audit or token_file().with_name("audit.jsonl")),
+        feed=feed,
+        history=History(_history_store(pipeline), view=pipeline.view, feed=feed),
         images=shown,
         snapshots=snapshots,
     )
@@ -99,7 +108,15 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> FastAPI:
     application.router.routes.append(Mount(STEPS, app=_Steps(mounts)))
     for kind, answer in ANSWERS.items():
         application.add_exception_handler(kind, answer)
-    return application
+    return application, served
+
+
+def _history_store(pipeline: Pipeline) -> HistoryStore:
+    """Where the history is kept: beside the outbox."""
+    description, outputs = pipeline.description, Outputs(pipeline.outputs_root)
+    description.limit(outputs)
+    path = outputs.path(description.outbox_path).with_name(f"{description.name}.history")
+    return HistoryStore(path, outputs=outputs)
 
 
 class _Steps:
@@ -129,8 +146,9 @@ class Listener:
     `first_token` is the token that was made because there was none yet; it is kept as a hash only.
     """
 
-    def __init__(self, server: ServerThread, *, url: str, port: int, first_token: str | None) -> None:
+    def __init__(self, server: ServerThread, *, history: History, url: str, port: int, first_token: str | None) -> None:
         self._server = server
+        self._history = history
         self.url = url
         self.port = port
         self.first_token = first_token
@@ -138,6 +156,7 @@ class Listener:
     def close(self) -> None:
         """Stop listening; harmless when called again."""
         self._server.close()
+        self._history.close()
 
     def __enter__(self) -> Self:
         return self
@@ -182,16 +201,18 @@ def listen(
             f"{address} can be reached from other machines, so a token is needed: set SIGHTLINE_TOKEN (or --token),"
             " such as from `openssl rand -hex 16`, make one by `sightline token add`, or listen on 127.0.0.1"
         )
-    application = application_of(pipeline, ServerOptions(images=images, policy=policy or Policy()))
+    application, served = application_of(pipeline, ServerOptions(images=images, policy=policy or Policy()))
     listening = wanted.bind()
     host, port = listening.getsockname()[:2]
     is_open_here = is_local and token is None
     guarded = Guard(Limits(application), credentials=known, is_open_here=is_open_here, port=port)
-    server = ServerThread(guarded, listening, certificate=certificate)
+    server = ServerThread(guarded, listening, certificate=certificate, on_stop=served.feed.close)
     try:
         first = known.begin() if isinstance(known, TokenFile) else None
     except BaseException:
         server.close()
         raise
+    served.history.start()
     scheme = "http" if certificate is None else "https"
-    return Listener(server, url=f"{scheme}://{Address(wanted.host or host, port)}/", port=port, first_token=first)
+    url = f"{scheme}://{Address(wanted.host or host, port)}/"
+    return Listener(server, history=served.history, url=url, port=port, first_token=first)

@@ -22,7 +22,7 @@ import numpy as np
 from sightline.graph import Clock, Message
 from sightline.graph.site import SystemClock
 from sightline.media import Batch, Event
-from sightline.server.feed_records import FeedFilter, FeedRecord, Framing, event_record, message_record
+from sightline.server.feed_records import FeedFilter, FeedRecord, Framing, Selection, event_record, message_record
 
 KEPT_RECORDS = 4_096
 """Records that are kept for viewers that are slow or come again: almost three minutes at 25 a second."""
@@ -91,7 +91,7 @@ class EventFeed:
         follows it is new.
         """
         kept, _ = self.since(0)
-        found = list(islice((one for one in reversed(kept) if wanted.matches(one)), limit))
+        found = list(islice(filter(Selection(wanted).takes, reversed(kept)), limit))
         return found[::-1], f"{self.epoch}-{kept[-1].number if kept else 0}"
 
     def subscribe(self, wanted: FeedFilter, framing: Framing, *, after: str | None = None) -> Subscription:
@@ -196,6 +196,7 @@ class View:
         self.oldest = 1
         self.subscriptions: set[Subscription] = set()
         self._epoch = epoch
+        self._selection = Selection(wanted)
         self._records: deque[FeedRecord] = deque()
         self._written: dict[tuple[int, int], tuple[bytes, int]] = {}
 
@@ -211,7 +212,7 @@ class View:
         if missed:
             self.first += len(self._records) + (missed if self.subscriptions else 0)
             self._records.clear()
-        self._records.extend(filter(self.wanted.matches, fresh))
+        self._records.extend(filter(self._selection.takes, fresh))
         while self._records and self._records[0].number < oldest:
             self._records.popleft()
             self.first += 1

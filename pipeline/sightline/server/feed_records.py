@@ -33,8 +33,11 @@ from sightline.media.time import format_time
 from sightline.redaction import redact
 
 RecordType = Literal["event", "message"]
+RecordKey = tuple[str | None, ...]
+"""Type, stream, kind, rule, label and element of a record: in the order of the lists of `FeedFilter`."""
 MOST_PATTERNS = 32
 LONGEST_PATTERN = 128
+_MOST_KEYS = 4_096
 _UNREADABLE = "its data cannot be written as JSON"
 _LOG = logging.getLogger(__name__)
 
@@ -56,6 +59,11 @@ class FeedRecord:
     label: str | None
     rest: Mapping[str, Any]
     _json: bytes | None = field(default=None, init=False)
+
+    @property
+    def key(self) -> RecordKey:
+        """All that filters look at."""
+        return self.type, self.stream, self.kind, self.rule, self.label, self.element
 
     def json(self, epoch: int) -> bytes:
         """The record as JSON, without a line break. It is encoded once."""
@@ -141,16 +149,27 @@ class FeedFilter:
             if any(len(one) > LONGEST_PATTERN for one in patterns):
                 raise ValueError(f"a pattern in {name} is longer than {LONGEST_PATTERN} characters")
 
-    def matches(self, record: FeedRecord) -> bool:
+    def matches(self, key: RecordKey) -> bool:
+        """Whether records with that key are wanted."""
+        lists = (self.types, self.streams, self.kinds, self.rules, self.labels, self.elements)
+        return all(map(_is_one_of, key, lists))
+
+
+class Selection:
+    """Selects records by a filter, and remembers what it has found about their keys."""
+
+    def __init__(self, wanted: FeedFilter) -> None:
+        self._wanted = wanted
+        self._known: dict[RecordKey, bool] = {}
+
+    def takes(self, record: FeedRecord) -> bool:
         """Whether the record is wanted."""
-        return (
-            _is_one_of(record.type, self.types)
-            and _is_one_of(record.stream, self.streams)
-            and _is_one_of(record.kind, self.kinds)
-            and _is_one_of(record.rule, self.rules)
-            and _is_one_of(record.label, self.labels)
-            and _is_one_of(record.element, self.elements)
-        )
+        known = self._known.get(record.key)
+        if known is None:
+            if len(self._known) >= _MOST_KEYS:
+                self._known.clear()
+            known = self._known[record.key] = self._wanted.matches(record.key)
+        return known
 
 
 class Framing(ABC):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import groupby, pairwise
 from threading import Event, Lock
 
 from sightline.graph import Clock
@@ -29,6 +30,7 @@ from sightline.server.history_series import (
     Table,
     TooMuch,
     Totals,
+    combined,
     encode_sample,
     flat_counts,
     samples_in,
@@ -107,6 +109,7 @@ class History:
 
     def start(self) -> None:
         """Take samples from now on."""
+        self._make_up()
         self._thread = _Sampler(self)
         self._thread.start()
 
@@ -128,6 +131,10 @@ class History:
             if abs(now_ms - self._pruned_ms) >= _PRUNE_MS:
                 self._pruned_ms = now_ms
                 self._store.prune(now_ms)
+
+    def now_ns(self) -> int:
+        """The time of day by the clock of the history, in nanoseconds since the epoch."""
+        return self._clock.epoch_ns()
 
     def seconds_to_next(self) -> float:
         """How long to wait before the next `tick`: a second, or less until the next interval begins."""
@@ -181,8 +188,8 @@ class History:
         after: int = 0,
         limit: int = 100,
     ) -> RecordsAnswer:
-        """Records of the feed in a span of time (the last day, by our clock), oldest first, that match the types, kinds
-        and streams wanted. `after` is the `next` of the answer before.
+        """Records of the feed in a span of time (the last day, by our clock), oldest first. `after` is the `next` of
+        the answer before.
 
         Raises ValueError when the span is empty.
         """
@@ -192,14 +199,26 @@ class History:
         rows = self._store.records(
             start_ms=int(start * 1_000),
             end_ms=int(end * 1_000),
-            types=wanted.types,
-            kinds=wanted.kinds,
-            streams=wanted.streams,
+            wanted=wanted,
             after=after,
             limit=limit + 1,
         )
         shown = rows[:limit]
         return RecordsAnswer([body for _, body in shown], shown[-1][0] if len(rows) > limit else None)
+
+    def _make_up(self) -> None:
+        """Make the samples of longer steps from those of shorter ones that a process which was killed has left."""
+        end_ms = self._clock.epoch_ns() // 1_000_000
+        for finer, tier in pairwise(self._tiers):
+            rows: list[SampleRow] = []
+            for stream in self._store.streams(finer):
+                newest_ms = self._store.newest_ms(tier, stream)
+                begin_ms = 0 if newest_ms is None else (newest_ms // tier.step_ms + 1) * tier.step_ms
+                left = self._store.samples(finer, stream, start_ms=begin_ms, end_ms=end_ms, limit=MOST_SAMPLES)
+                for slot, group in groupby(samples_in(left), key=lambda one: one[1] // tier.step_ms):
+                    sample = combined([one for _, _, one in group])
+                    rows.append((tier.step_seconds, stream, slot * tier.step_ms, encode_sample(sample)))
+            self._store.add(rows, [])
 
     def _new_records(self) -> list[RecordRow]:
         records, missed = self._feed.since(self._read)
@@ -213,7 +232,7 @@ class History:
         if records:
             self._read = records[-1].number
         epoch = self._feed.epoch
-        return [(one.made_ns // 1_000_000, one.type, one.kind, one.stream, one.json(epoch)) for one in records]
+        return [(one.made_ns // 1_000_000, one.key, one.json(epoch)) for one in records]
 
     def _due_samples(self, now_ms: int, *, is_last: bool) -> list[SampleRow]:
         """The samples of the intervals that are over; when the run has ended, of those that are under way."""

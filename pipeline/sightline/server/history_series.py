@@ -84,6 +84,33 @@ class Totals:
         )
 
 
+def combined(samples: Sequence[Sample]) -> Sample:
+    """One sample in place of successive ones. Its percentiles are estimates: the mean of the medians, and the highest
+    of the 95 %.
+    """
+    frames = sum(one.frames for one in samples)
+    p50 = sum((one.latency_p50_ms or 0.0) * one.frames for one in samples) / frames if frames else None
+    p95 = [one.latency_p95_ms for one in samples if one.latency_p95_ms is not None]
+
+    def total(of: Callable[[Sample], dict[str, int]]) -> dict[str, int]:
+        added: Counter[str] = Counter()
+        for one in samples:
+            added.update(of(one))
+        return _largest(added)
+
+    return Sample(
+        round(sum(one.seconds for one in samples), 3),
+        frames,
+        total(lambda one: one.dropped),
+        None if p50 is None else round(p50, 2),
+        max(p95, default=None),
+        total(lambda one: one.objects),
+        total(lambda one: one.tracks),
+        samples[-1].counts,
+        total(lambda one: one.events),
+    )
+
+
 def flat_counts(counts: Mapping[str, Mapping[str, Counts]], stream: str) -> dict[str, int]:
     """The counts of a stream by `element.rule.name`."""
     return {

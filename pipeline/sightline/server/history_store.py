@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
+import msgspec
+
 from sightline.errors import ConfigurationError, OutputError
 from sightline.graph.outputs import Outputs
 from sightline.runtime.database import Database, DatabaseDamaged
+from sightline.server.feed_records import FeedFilter, RecordKey
 
 _VERSION = 1
 _SCHEMA = """
@@ -29,12 +33,12 @@ CREATE TABLE IF NOT EXISTS samples(
 CREATE TABLE IF NOT EXISTS records(
   number INTEGER PRIMARY KEY AUTOINCREMENT,
   time_ms INTEGER NOT NULL,
-  type TEXT NOT NULL,
-  kind TEXT NOT NULL,
-  stream TEXT,
+  key INTEGER NOT NULL,
   body BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS records_by_time ON records(time_ms);
+CREATE INDEX IF NOT EXISTS records_by_key ON records(key);
+CREATE TABLE IF NOT EXISTS keys(id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE);
 """
 _REMOVED_RECORDS = 10_000
 _REMOVED_SAMPLES_MS = 6 * 3_600_000
@@ -42,8 +46,8 @@ _LOG = logging.getLogger(__name__)
 
 SampleRow = tuple[int, str, int, bytes]
 """Step in seconds, stream, the time at which the interval begins in milliseconds, and the sample."""
-RecordRow = tuple[int, str, str, str | None, bytes]
-"""Time in milliseconds, type, kind, stream, and the record as JSON."""
+RecordRow = tuple[int, RecordKey, bytes]
+"""Time in milliseconds, what filters look at, and the record as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,16 @@ class HistoryStore:
         self._limits = limits or HistoryLimits()
         self._lock = RLock()
         self._is_full = False
-        self._database = self._open()
+        self._keys: dict[RecordKey, int] = {}
+        self._opened: Database | None = None
+
+    @property
+    def _database(self) -> Database:
+        """The database, which is opened when it is used first."""
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
 
     @property
     def is_on_disk(self) -> bool:
@@ -103,12 +116,12 @@ class HistoryStore:
         try:
             with self._lock, self._database.transaction() as database:
                 database.executemany("INSERT OR REPLACE INTO samples VALUES (?,?,?,?)", samples)
-                database.executemany(
-                    "INSERT INTO records(time_ms, type, kind, stream, body) VALUES (?,?,?,?,?)", records
-                )
+                rows = [(time_ms, self._number_of(key, database), body) for time_ms, key, body in records]
+                database.executemany("INSERT INTO records(time_ms, key, body) VALUES (?,?,?)", rows)
         except DatabaseDamaged as error:
             self._begin_anew(error)
         except OutputError as error:
+            self._keys.clear()
             if not self._is_full:
                 _LOG.warning("%s; there is a gap in the history until it can be written again", error)
             self._is_full = True
@@ -126,6 +139,8 @@ class HistoryStore:
                 before_ms = now_ms - limits.records_age_seconds * 1_000
                 with self._database.transaction() as database:
                     database.execute("DELETE FROM records WHERE time_ms < ?", (before_ms,))
+                    database.execute("DELETE FROM keys WHERE NOT EXISTS (SELECT 1 FROM records WHERE key = keys.id)")
+                    self._keys.clear()
         except DatabaseDamaged as error:
             self._begin_anew(error)
         except OutputError as error:
@@ -141,6 +156,12 @@ class HistoryStore:
             found.append(name)
         return found
 
+    def newest_ms(self, tier: Tier, stream: str) -> int | None:
+        """When the newest sample of a stream in a tier begins; None without one."""
+        query = "SELECT max(time_ms) FROM samples WHERE step=? AND stream=?"
+        newest: int | None = self._rows(query, (tier.step_seconds, stream), empty=(None,))[0][0]
+        return newest
+
     def samples(
         self, tier: Tier, stream: str, *, start_ms: int, end_ms: int, limit: int
     ) -> list[tuple[str, int, bytes]]:
@@ -152,27 +173,16 @@ class HistoryStore:
         )
 
     def records(
-        self,
-        *,
-        start_ms: int,
-        end_ms: int,
-        types: Sequence[str] = (),
-        kinds: Sequence[str] = (),
-        streams: Sequence[str] = (),
-        after: int = 0,
-        limit: int,
+        self, *, start_ms: int, end_ms: int, wanted: FeedFilter, after: int = 0, limit: int
     ) -> list[tuple[int, bytes]]:
-        """Number and body of records in a span of time with a higher number than `after`, in order. `types`, `kinds`
-        and `streams` are globs, of which one has to match.
-        """
-        conditions = ["time_ms>=?", "time_ms<?", "number>?"]
-        values: list[object] = [start_ms, end_ms, after]
-        for column, globs in (("type", types), ("kind", kinds), ("stream", streams)):
-            if globs:
-                conditions.append(f"({' OR '.join([f'{column} GLOB ?'] * len(globs))})")
-                values += globs
-        query = f"SELECT number, body FROM records WHERE {' AND '.join(conditions)} ORDER BY number LIMIT ?"  # noqa: S608  our own words
-        return self._rows(query, (*values, limit))
+        """Number and body of wanted records in a span of time with a higher number than `after`, in order."""
+        known = [(number, msgspec.json.decode(key)) for number, key in self._rows("SELECT id, key FROM keys", ())]
+        keys = [number for number, key in known if wanted.matches(tuple(key))]
+        return self._rows(
+            "SELECT number, body FROM records WHERE time_ms>=? AND time_ms<? AND number>? "
+            "AND (? OR key IN (SELECT value FROM json_each(?))) ORDER BY number LIMIT ?",
+            (start_ms, end_ms, after, len(keys) == len(known), msgspec.json.encode(keys).decode(), limit),
+        )
 
     def used_bytes(self) -> int:
         """How much is in use."""
@@ -181,7 +191,8 @@ class HistoryStore:
     def close(self) -> None:
         """Close the file; harmless when called again."""
         with self._lock:
-            self._database.close()
+            if self._opened is not None:
+                self._opened.close()
 
     def _rows(self, query: str, values: Sequence[object], *, empty: tuple[Any, ...] | None = None) -> list[Any]:
         try:
@@ -190,6 +201,16 @@ class HistoryStore:
         except DatabaseDamaged as error:
             self._begin_anew(error)
             return [] if empty is None else [empty]
+
+    def _number_of(self, key: RecordKey, database: sqlite3.Connection) -> int:
+        """The number of a key, which is kept if it is a new one."""
+        number = self._keys.get(key)
+        if number is None:
+            text = msgspec.json.encode(key).decode()
+            database.execute("INSERT OR IGNORE INTO keys(key) VALUES (?)", (text,))
+            (number,) = database.execute("SELECT id FROM keys WHERE key=?", (text,)).fetchone()
+            self._keys[key] = number
+        return int(number)
 
     def _keep_size(self) -> None:
         """Remove the oldest records, then samples, while there is too much."""
@@ -239,7 +260,8 @@ class HistoryStore:
     def _begin_anew(self, error: DatabaseDamaged) -> None:
         with self._lock:
             self._database.close()
-            self._database = self._set_aside(error)
+            self._keys.clear()
+            self._opened = self._set_aside(error)
 
     def _set_aside(self, error: OutputError) -> Database:
         """Move a damaged file away, which takes the place of one that was set aside before, and begin another one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +36,19 @@ class Certificate:
 class ServerThread:
     """Serves an application on a socket from the moment it is made until it is closed."""
 
-    def __init__(self, application: ASGIApp, listening: socket.socket, *, certificate: Certificate | None) -> None:
-        """Takes the socket over. Raises ConfigurationError when the certificate cannot be used."""
+    def __init__(
+        self,
+        application: ASGIApp,
+        listening: socket.socket,
+        *,
+        certificate: Certificate | None,
+        on_stop: Callable[[], None],
+    ) -> None:
+        """Takes the socket over. `on_stop` is called in the event loop before answers under way are cut off.
+
+        Raises ConfigurationError when the certificate cannot be used.
+        """
+        self._on_stop = on_stop
         self.doorkeeper = Doorkeeper()
         self._socket = listening
         self._thread = LoopThread("server")
@@ -86,6 +98,7 @@ class ServerThread:
             self._serving.result()
 
     async def _stop(self) -> None:
+        self._on_stop()
         self._server.should_exit = True
         await self._serving
         self._watching.cancel()

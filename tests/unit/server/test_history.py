@@ -118,6 +118,13 @@ def fill(run: Run, *, intervals: int, frames: int = 100) -> None:
         run.pass_seconds(10)
 
 
+def for_a_while(path: Path) -> None:
+    """A run that leaves something in the file."""
+    run = Run(path)
+    fill(run, intervals=1)
+    run.store.close()
+
+
 def test_each_ten_seconds_have_a_value(run: Run) -> None:
     fill(run, intervals=4)
 
@@ -224,8 +231,26 @@ def test_records_are_found_by_time_type_kind_and_stream(run: Run) -> None:
     assert found() == [1, 2, 3, 4, 5, 6, 7, 8]
     assert found(FeedFilter(types=("message",))) == [2, 4, 6, 8]
     assert found(FeedFilter(kinds=("li*",), streams=("stream-1", "none"))) == [3, 7]
+    assert found(FeedFilter(rules=("rule-2",), labels=("car",), elements=("lines-?",))) == [5]
+    assert found(FeedFilter(kinds=("none",))) == []
     assert found(start_seconds=MORNING + 10, end_seconds=MORNING + 30) == [3, 4, 5, 6]
     assert found(start_seconds=MORNING + 1_000, end_seconds=MORNING + 2_000) == []
+
+
+def test_what_records_are_about_is_forgotten_with_them(run: Run) -> None:
+    for number in range(3_000):
+        batch = batch_of(line(number))
+        run.feed.take(batch, batch.events)
+    run.pass_seconds(1)
+    assert len(run.store._database.rows("SELECT key FROM keys")) == 3_000
+
+    run.pass_seconds(8 * 86_400)
+    batch = batch_of(line(1))
+    run.feed.take(batch, batch.events)
+    run.pass_seconds(1)
+
+    assert len(run.store._database.rows("SELECT key FROM keys")) == 1
+    assert len(run.history.records(FeedFilter(rules=("rule-1",))).records) == 1
 
 
 def test_records_come_in_parts(run: Run) -> None:
@@ -387,16 +412,33 @@ def test_a_restart_goes_on_with_what_is_there(tmp_path: Path) -> None:
     second.store.close()
 
 
-def test_a_process_that_is_killed_loses_no_more_than_the_interval_under_way(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_loses_no_more_than_the_shortest_interval_under_way(tmp_path: Path) -> None:
     first = Run(tmp_path / "test.history")
-    fill(first, intervals=3)
+    fill(first, intervals=87)
     for name in ("test.history", "test.history-wal"):  # what another process would find
         (tmp_path / name.replace("test", "killed")).write_bytes((tmp_path / name).read_bytes())
+    whole = {step: columns(first, step) for step in (10, 60, 600)}
     first.store.close()
-    second = Run(tmp_path / "killed.history", clock=first.clock)
 
-    assert second.column("fps", **ten_minutes(end_seconds=MORNING + 30)) == [10, 10, 10]
+    second = Run(tmp_path / "killed.history", clock=first.clock)
+    second.is_running = False
+    second.history.start()
+    second.history.close()
+    second = Run(tmp_path / "killed.history", clock=first.clock)
+    second.clock.now_ns += 600_000_000_000
+
+    for step, expected in whole.items():
+        found = columns(second, step)
+        assert found.keys() == expected.keys()
+        assert all(found[name] == near(*values) for name, values in expected.items())
+    assert second.column("fps", start_seconds=MORNING, end_seconds=MORNING + 1_200, step_seconds=600) == [10, 10]
     second.store.close()
+
+
+def columns(run: Run, step: int) -> dict[tuple[str, str], list[float | None]]:
+    names = ["fps", "tracks", "objects", "latency_p50_ms", "latency_p95_ms"]
+    query = {"start_seconds": MORNING, "end_seconds": MORNING + 1_200, "step_seconds": step}
+    return {(one.name, one.key): one.values for one in run.history.series(names, **query).columns}  # type: ignore[arg-type]
 
 
 SMALL = HistoryLimits(
@@ -517,12 +559,12 @@ def test_a_file_that_is_damaged_while_it_is_used_is_set_aside(tmp_path: Path, ca
 
 def test_a_file_of_another_version_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "test.history"
-    Run(path).store.close()
+    for_a_while(path)
     database = sqlite3.connect(path)
     database.execute("PRAGMA user_version=99")
     database.close()
 
-    Run(path).store.close()
+    for_a_while(path)
 
     assert "another version of Sightline (format 99)" in caplog.text
     assert (tmp_path / "test.history.damaged").exists()
@@ -531,6 +573,7 @@ def test_a_file_of_another_version_is_set_aside(tmp_path: Path, caplog: pytest.L
 def test_without_a_file_the_history_is_in_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "somebody's").write_text("a diary")
     first = Run(tmp_path / "test.history")
+    fill(first, intervals=1)
     for path in (tmp_path / "test.history", tmp_path / "somebody's", tmp_path / "somebody's" / "in it", tmp_path):
         caplog.clear()
         second = Run(path)

@@ -6,12 +6,22 @@ from collections.abc import Iterator
 
 from fastapi import APIRouter
 
-from sightline.server.api import capture, configuration, elements, pipelines, rules, streams, versions
+from sightline.server.api import (
+    capture,
+    configuration,
+    elements,
+    events,
+    history,
+    pipelines,
+    rules,
+    streams,
+    versions,
+)
 from sightline.server.api.document import note_roles
 from sightline.server.api.served import Served
 
 
 def routers_of(served: Served) -> Iterator[APIRouter]:
     """Make the routes about a pipeline."""
-    for part in (pipelines, streams, capture, elements, rules, configuration, versions):
+    for part in (pipelines, streams, capture, elements, rules, configuration, versions, events, history):
         yield note_roles(part.router_of(served))

@@ -14,7 +14,9 @@ from starlette.requests import HTTPConnection
 from sightline.graph.registry import Registry
 from sightline.server.audit import Actor, AuditLog
 from sightline.server.credentials import Role
+from sightline.server.feed import EventFeed
 from sightline.server.guard import Refused, check_role, identity_of
+from sightline.server.history import History
 from sightline.server.images import Images
 from sightline.server.journal import Journal
 from sightline.server.policy import Policy
@@ -34,6 +36,8 @@ class Served:
     journal: Journal
     policy: Policy
     audit: AuditLog
+    feed: EventFeed
+    history: History
     images: Images | None
     snapshots: Images | None
     registry: Registry = field(default_factory=Registry)

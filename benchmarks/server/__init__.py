@@ -1,0 +1,1 @@
+"""Serving: what viewers of events cost a pipeline."""

@@ -1,0 +1,230 @@
+"""Routes of the history: what is counted now, series of the last days, and what was reported in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, BeforeValidator, Field
+from starlette.responses import Response
+
+from sightline.errors import OutputError
+from sightline.media.time import Duration, format_time
+from sightline.runtime.stats.snapshot import RunView
+from sightline.server.api.events import FeedRecords, Patterns, Wanted
+from sightline.server.api.served import PIPELINE, Served
+from sightline.server.guard import Refused
+from sightline.server.history import SeriesAnswer
+from sightline.server.history_series import SERIES
+
+HISTORY = f"{PIPELINE}/history"
+Result = TypeVar("Result")
+_REST = 3.0
+"""How much longer than a question took the next one waits: all of them together take a quarter of a core."""
+
+
+def _number_of_seconds(value: object) -> object:
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 else value
+
+
+_NAMES = "; ".join(f"`{one.name}`: {one.meaning[0].lower()}{one.meaning[1:-1]}" for one in SERIES.values())
+_Name = Literal["fps", "latency_p50_ms", "latency_p95_ms", "dropped", "objects", "tracks", "counts", "events"]
+Names = Annotated[list[_Name], Query(min_length=1, max_length=len(SERIES), description=f"Series, by name. {_NAMES}.")]
+From = Annotated[datetime | None, Query(alias="from", description="The beginning: RFC 3339, or seconds since 1970.")]
+To = Annotated[datetime | None, Query(description="The end; now when not given.")]
+Step = Annotated[
+    Annotated[Duration, BeforeValidator(_number_of_seconds), Field(gt=0, le=31 * 86_400 * 10**9)] | None,
+    Query(description="The time between two values, such as `10s` or `5m`, or a number of seconds."),
+]
+
+
+class LabelTotals(BaseModel):
+    """How often a label was seen since the run began."""
+
+    objects: int = Field(description="Detections on all frames.")
+    tracks: int = Field(description="Distinct tracks.")
+
+
+class StreamCounts(BaseModel):
+    """What is counted of a stream."""
+
+    frames: int = Field(description="Frames processed since the run began.")
+    objects: dict[str, LabelTotals] = Field(description="Objects by label.")
+    rules: dict[str, dict[str, dict[str, int]]] = Field(
+        description="The counts of rules as `draw` shows them, by element, rule and name."
+    )
+
+
+class PresentCounts(BaseModel):
+    """What is counted now."""
+
+    time: str
+    running: bool
+    streams: dict[str, StreamCounts]
+
+
+class HistoryColumn(BaseModel):
+    """A series of one stream and key."""
+
+    series: str
+    stream: str
+    key: str = Field(description="The label, reason or rule; empty where the series has one value.")
+    unit: str
+    combine: str = Field(description="How samples were combined to the values.")
+    values: list[float | None] = Field(description="A value for each time; null where nothing is known.")
+
+
+class HistoryTable(BaseModel):
+    """Series at regular times."""
+
+    step: int = Field(description="The time between two values, in seconds.")
+    times: list[int] = Field(description="When the intervals begin, in seconds since 1970.")
+    columns: list[HistoryColumn]
+
+
+class HistoryRecords(BaseModel):
+    """Records of the feed."""
+
+    records: FeedRecords = Field(description="The records, oldest first.")
+    next: int | None = Field(description="What to give as `after` to get more; null when these are all.")
+
+
+def router_of(served: Served) -> APIRouter:
+    """Make the routes."""
+    router = APIRouter(tags=["history"], dependencies=[Depends(served.known)])
+    turns, history = _Turns(), served.history
+
+    @router.get(f"{PIPELINE}/counts", summary="Show what is counted now")
+    async def show_counts() -> PresentCounts:
+        """Return the frames and objects of each stream since the run began, and the counts of its rules."""
+        return _present(served.pipeline.view(), time=format_time(history.now_ns()))
+
+    @router.get(HISTORY, summary="Show time series", response_model=HistoryTable)
+    async def show_history(
+        series: Names,
+        stream: Annotated[Patterns, Query(description="Streams, by name or glob; all when not given.")] = [],  # noqa: B006
+        start: From = None,
+        to: To = None,
+        step: Step = None,
+        combine: Annotated[
+            Literal["mean", "max", "sum"] | None,
+            Query(description="How samples are combined to one value; as the series does it when not given."),
+        ] = None,
+    ) -> Response:
+        """Return time series as columns: of the last hour unless `from` and `to` are given.
+
+        There is a sample of each stream every 10 seconds for a day, every minute for a week and every ten minutes for a
+        month. A step is made longer where there are none that short; an answer has at most 2,000 times and 100,000
+        values.
+        """
+        question = partial(
+            history.series,
+            series,
+            streams=stream,
+            start_seconds=_seconds(start),
+            end_seconds=_seconds(to),
+            step_seconds=None if step is None else max(1, -(-step // 1_000_000_000)),
+            combine=combine,
+        )
+        return Response(_table(await turns.ask(question)), media_type="application/json")
+
+    @router.get(f"{HISTORY}/records", summary="Show earlier events", response_model=HistoryRecords)
+    async def show_records(
+        wanted: Wanted,
+        start: From = None,
+        to: To = None,
+        after: Annotated[int, Query(ge=0, le=2**62, description="The `next` of the answer before.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=1_000, description="How many at most.")] = 100,
+    ) -> Response:
+        """Return events and messages of the last day, or of another time within the last week, oldest first. The time
+        is when they were reported, by the server's clock.
+        """
+        span = {"start_seconds": _seconds(start), "end_seconds": _seconds(to)}
+        answer = await turns.ask(partial(history.records, wanted, **span, after=after, limit=limit))
+        following = b"null" if answer.next is None else b"%d" % answer.next
+        body = b'{"records":[%b],"next":%b}' % (b",".join(answer.records), following)
+        return Response(body, media_type="application/json")
+
+    return router
+
+
+class _Turns:
+    """Asks questions in a thread, one at a time and with a rest between two; in one event loop."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._rested_at = 0.0
+
+    async def ask(self, question: Callable[[], Result]) -> Result:
+        """Return the answer. Raises Refused."""
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            await asyncio.sleep(max(0.0, self._rested_at - loop.time()))
+            begin = loop.time()
+            try:
+                return await to_thread.run_sync(question)
+            except ValueError as error:
+                raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+            except OutputError as error:
+                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
+            finally:
+                now = loop.time()
+                self._rested_at = now + _REST * (now - begin)
+
+
+def _present(view: RunView | None, *, time: str) -> PresentCounts:
+    if view is None:
+        return PresentCounts(time=time, running=False, streams={})
+    streams = {
+        one.stream.name: StreamCounts(
+            frames=one.finished,
+            objects={
+                label: LabelTotals(objects=count.objects, tracks=count.tracks)
+                for label, count in sorted(dict(one.labels).items())
+            },
+            rules={
+                element: {rule: dict(counts) for rule, counts in by_stream[one.stream.name].items()}
+                for element, by_stream in view.counts.items()
+                if one.stream.name in by_stream
+            },
+        )
+        for one in view.streams
+    }
+    return PresentCounts(time=time, running=view.is_running, streams=streams)
+
+
+def _table(answer: SeriesAnswer) -> bytes:
+    return msgspec.json.encode(
+        {
+            "step": answer.step_seconds,
+            "times": answer.times,
+            "columns": [
+                {
+                    "series": one.name,
+                    "stream": one.stream,
+                    "key": one.key,
+                    "unit": one.unit,
+                    "combine": one.combine,
+                    "values": one.values,
+                }
+                for one in answer.columns
+            ],
+        }
+    )
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    """Seconds since the epoch; a time without a zone is UTC. Raises Refused for times beyond the calendar."""
+    if moment is None:
+        return None
+    try:
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    except OverflowError as error:
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"there is no such time: {moment}") from error
