@@ -24,6 +24,7 @@ SightlineError
 │   └── RecordsRejected     it took a request but for some of its records, and forbids another attempt: set aside
 ├── OperatorError           an operator failed on a batch: element, stream, frame  (exit code 1)
 ├── ChangeReverted          a change of a running pipeline did not prove itself; the pipeline is as before
+├── ClientError             a server could not be asked, or refuses: see `sightline.client.errors` (exit code 1 or 2)
 ├── SurfaceReleased         a pooled surface was used after it went back
 ├── EndOfLink               the link was closed by its sender and is empty
 └── LinkClosed              the link was closed by its receiver: nobody listens any more

@@ -19,10 +19,11 @@ ALLOWED = {
     "rtsp": FOUNDATION,
     "runtime": {"graph", "media", "devices", *FOUNDATION},
     "control": {"config", "graph", "media", "devices", "runtime", *FOUNDATION},
-    "server": {"config", "control", "graph", "media", "devices", "runtime", "pipeline", *FOUNDATION},
+    "client": {"api", *FOUNDATION},
+    "server": {"api", "config", "control", "graph", "media", "devices", "runtime", "pipeline", *FOUNDATION},
     "telemetry": {"graph", "media", "runtime", *FOUNDATION},
     "testing": {"rtsp", "graph", "media", "devices", "config", "runtime", *FOUNDATION},
-    "cli": {"config", "graph", "media", "devices", "runtime", "server", "pipeline", *FOUNDATION},
+    "cli": {"api", "client", "config", "graph", "media", "devices", "runtime", "server", "pipeline", *FOUNDATION},
 }
 
 

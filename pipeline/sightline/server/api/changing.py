@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from anyio import to_thread
-from pydantic import BaseModel, Field
 
+from sightline.api import Changed
 from sightline.config.document import InvalidConfiguration, Key, node_of
 from sightline.config.document import Place as DocumentPlace
 from sightline.control.configuration import Configuration
@@ -25,14 +25,6 @@ _MOST_TRIES = 5
 _WAIT_SECONDS = 330.0
 
 Edit = Callable[[PipelineDescription], PipelineDescription]
-
-
-class Changed(BaseModel):
-    """What became of a change."""
-
-    etag: str = Field(description="The tag of the configuration now.")
-    version: int = Field(description="The number of this version of the configuration.")
-    proven: bool = Field(description="Whether its probation is over, or it needed none.")
 
 
 async def change(

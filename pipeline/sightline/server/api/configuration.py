@@ -7,16 +7,16 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Response
-from pydantic import BaseModel
 from ruamel.yaml import YAML
 
+from sightline.api import Changed, Verdict
 from sightline.config import InvalidConfiguration, check_description, description_from
 from sightline.config.document import plain
 from sightline.config.yaml_tree import parse
 from sightline.graph import Element, Outputs, PipelineDescription
 from sightline.graph.masked import masked
 from sightline.graph.tree import Step
-from sightline.server.api.changing import Changed, admitted, change, check_text, unmasked
+from sightline.server.api.changing import admitted, change, check_text, unmasked
 from sightline.server.api.served import PIPELINE, Admin, IfMatch, Operator, Prove, Served, tag_in
 from sightline.server.guard import Refused
 
@@ -26,13 +26,6 @@ _NAME = "the configuration"
 ConfigurationText = Annotated[
     str, Body(media_type=_YAML, description="A configuration as in the YAML file. `***` stays what it is.")
 ]
-
-
-class Verdict(BaseModel):
-    """What is wrong with a configuration; nothing when `valid`."""
-
-    valid: bool
-    problems: list[str]
 
 
 def router_of(served: Served) -> APIRouter:

@@ -6,30 +6,19 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Response
-from pydantic import BaseModel, Field
 
+from sightline.api import Changed, ElementInfo
 from sightline.config import parse_steps
 from sightline.config.schema import page_of
 from sightline.graph import Element, PipelineDescription
 from sightline.graph.live_options import changes_live
 from sightline.graph.masked import masked
-from sightline.server.api.changing import Changed, change, check_text, merged, unmasked
+from sightline.server.api.changing import change, check_text, merged, unmasked
 from sightline.server.api.served import PIPELINE, Admin, IfMatch, Prove, Served, tag_in
 from sightline.server.guard import Refused
 
 ELEMENTS = f"{PIPELINE}/elements"
 ELEMENT = f"{ELEMENTS}/{{element}}"
-
-
-class ElementInfo(BaseModel):
-    """A step: what it is, the options that were given to it without secrets, and those that change live."""
-
-    id: str
-    element: str = Field(description="The name of the element, such as `zones`.")
-    purpose: str
-    options: dict[str, Any]
-    changes_live: list[str] = Field(description="Options whose change keeps the state; others build the step anew.")
-    json_schema: dict[str, Any] = Field(description="JSON Schema of the options, as of the YAML file.")
 
 
 def router_of(served: Served) -> APIRouter:

@@ -6,22 +6,11 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, Field
 
+from sightline.api import PipelineState
 from sightline.server.api.served import PIPELINE, Served
 from sightline.server.guard import Refused
 from sightline.server.status import not_ready, status_json
-
-
-class PipelineState(BaseModel):
-    """A pipeline of this server."""
-
-    name: str
-    running: bool
-    ready: bool = Field(description="Whether every stream is live, or has been read.")
-    streams: int
-    etag: str = Field(description="The tag of its configuration.")
-    saved: bool = Field(description="Whether the configuration is that of its file.")
 
 
 def router_of(served: Served) -> APIRouter:

@@ -6,29 +6,18 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Response
-from pydantic import BaseModel, Field
 
+from sightline.api import Changed, RuleInfo
 from sightline.graph import PipelineDescription
 from sightline.graph.masked import masked
 from sightline.graph.rule import Rule
-from sightline.server.api.changing import Changed, change
+from sightline.server.api.changing import change
 from sightline.server.api.elements import known_element, with_options
 from sightline.server.api.served import PIPELINE, IfMatch, Operator, Prove, Served, tag_in
 from sightline.server.guard import Refused
 
 RULES = f"{PIPELINE}/rules"
 RULE = f"{RULES}/{{element}}/{{rule}}"
-
-
-class RuleInfo(BaseModel):
-    """A rule: the step that has it, its options as in YAML, and what it has counted by stream."""
-
-    element: str = Field(description="The id of the step, such as `zones-1`.")
-    kind: str = Field(description="The name of the element, such as `zones`.")
-    outline: str = Field(description="How it is drawn: as an open `line` or a closed `zone`.")
-    name: str
-    options: dict[str, Any]
-    counts: dict[str, Any]
 
 
 def router_of(served: Served) -> APIRouter:

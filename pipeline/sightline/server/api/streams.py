@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Body, Depends, Response
-from pydantic import BaseModel
 
+from sightline.api import Changed, StreamInfo
 from sightline.config import source_from
 from sightline.graph import PipelineDescription
 from sightline.graph.masked import masked
-from sightline.server.api.changing import Changed, change, check_text, unmasked
+from sightline.server.api.changing import change, check_text, unmasked
 from sightline.server.api.served import PIPELINE, Admin, IfMatch, Operator, Prove, Served, tag_in
 from sightline.server.audit import Actor
 from sightline.server.guard import Refused
@@ -29,14 +29,6 @@ SourceBody = Annotated[
         examples=["rtsp://192.168.1.20/main", {"uri": "rtsp://192.168.1.20/main", "max_fps": 5}],
     ),
 ]
-
-
-class StreamInfo(BaseModel):
-    """A stream: its source as in YAML without secrets, and how it is; None when the pipeline does not run."""
-
-    name: str
-    source: dict[str, Any]
-    status: dict[str, Any] | None
 
 
 def router_of(served: Served) -> APIRouter:

@@ -6,28 +6,12 @@ from http import HTTPStatus
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, Field
 
-from sightline.server.api.changing import Changed, changed_now
+from sightline.api import Changed, Saved, Version
+from sightline.server.api.changing import changed_now
 from sightline.server.api.configuration import CONFIGURATION
 from sightline.server.api.served import Admin, Prove, Served
 from sightline.server.guard import Refused
-
-
-class Version(BaseModel):
-    """A version of the configuration that was applied."""
-
-    version: int
-    etag: str
-    time: float = Field(description="When it was applied, in seconds since the epoch.")
-    by: str = Field(description="Who asked for it.")
-    proven: bool
-
-
-class Saved(BaseModel):
-    """What became of writing the configuration to its file."""
-
-    written: bool = Field(description="Whether the file differs from what it was.")
 
 
 def router_of(served: Served) -> APIRouter:

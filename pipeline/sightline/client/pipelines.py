@@ -1,0 +1,212 @@
+"""A pipeline of a server, as an object: what can be read of it, and what can be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from pydantic import TypeAdapter, ValidationError
+
+from sightline.api import Changed, ElementInfo, PipelineState, RuleInfo, Saved, StreamInfo, Verdict, Version
+from sightline.client.connection import Answer, Connection
+from sightline.client.errors import NotFound, UnexpectedAnswer
+
+PIPELINES = "/api/v1/pipelines"
+_Type = TypeVar("_Type")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A configuration as YAML, with secrets as `***`, and its tag: what a change made from it gives as `if_match`."""
+
+    text: str
+    etag: str
+
+
+class PipelineClient:
+    """One pipeline of a server; made by `Client.pipeline`.
+
+    What changes something takes `if_match`, the tag of the configuration that the change was made from: when the
+    configuration is another one by now, the change is refused (`Stale`). With `prove`, seconds of probation, the call
+    returns when the change has worked for that time, and raises `Reverted` when it has not. Without, it returns when
+    the change is applied; a change that fails soon is reverted all the same.
+
+    All methods raise ClientError: see `sightline.client.errors`.
+    """
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self.name = name
+        self._connection = connection
+        self._path = f"{PIPELINES}/{_segment(name)}"
+
+    def state(self) -> PipelineState:
+        """Whether it runs and is ready, and the tag of its configuration."""
+        for one in pipelines_of(self._connection):
+            if one.name == self.name:
+                return one
+        raise NotFound(f"there is no pipeline {self.name!r}", status=404)
+
+    def status(self) -> dict[str, Any]:
+        """Streams, steps, queues, deliveries and messages with all counters."""
+        return self._read(dict[str, Any])
+
+    def report(self) -> dict[str, Any]:
+        """The report of the last run, in the form of `sightline run --report`; NotFound before the run is over."""
+        return self._read(dict[str, Any], "report")
+
+    def streams(self) -> list[StreamInfo]:
+        """All streams: sources without secrets, and how they are."""
+        return self._read(list[StreamInfo], "streams")
+
+    def stream(self, name: str) -> StreamInfo:
+        """One stream."""
+        return self._read(StreamInfo, "streams", name)
+
+    def put_stream(
+        self, name: str, source: str | Mapping[str, Any], *, if_match: str | None = None, prove: float | None = None
+    ) -> Changed:
+        """Add a stream, or replace its source: a URL, or options as in YAML. Values shown as `***` stay as they are."""
+        return self._write("PUT", "streams", name, json=source, if_match=if_match, prove=prove)
+
+    def remove_stream(self, name: str, *, if_match: str | None = None) -> Changed:
+        """Remove a stream; its last frames pass all steps."""
+        return self._write("DELETE", "streams", name, if_match=if_match)
+
+    def pause(self, stream: str) -> StreamInfo:
+        """Disconnect a camera, or stop a file where it is; returns when the last frame has passed all steps."""
+        return _typed(StreamInfo, self._connection.write("POST", self._below("streams", stream, "pause")))
+
+    def resume(self, stream: str) -> StreamInfo:
+        """Go on with a paused stream."""
+        return _typed(StreamInfo, self._connection.write("POST", self._below("streams", stream, "resume")))
+
+    def elements(self) -> list[ElementInfo]:
+        """All steps with the options that were given to them."""
+        return self._read(list[ElementInfo], "elements")
+
+    def element(self, element_id: str) -> ElementInfo:
+        """One step, such as `zones-1`."""
+        return self._read(ElementInfo, "elements", element_id)
+
+    def change_element(
+        self,
+        element_id: str,
+        options: Mapping[str, Any],
+        *,
+        if_match: str | None = None,
+        prove: float | None = None,
+    ) -> Changed:
+        """Change options of a step: they are merged into the present ones, and None takes one out."""
+        return self._write("PATCH", "elements", element_id, json=options, if_match=if_match, prove=prove)
+
+    def rules(self) -> list[RuleInfo]:
+        """All rules with what they have counted."""
+        return self._read(list[RuleInfo], "rules")
+
+    def rule(self, element_id: str, name: str) -> RuleInfo:
+        """One rule of a step."""
+        return self._read(RuleInfo, "rules", element_id, name)
+
+    def put_rule(
+        self,
+        element_id: str,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        if_match: str | None = None,
+        prove: float | None = None,
+    ) -> Changed:
+        """Add a rule to a step, or replace it, while it counts."""
+        return self._write("PUT", "rules", element_id, name, json=options, if_match=if_match, prove=prove)
+
+    def remove_rule(
+        self, element_id: str, name: str, *, if_match: str | None = None, prove: float | None = None
+    ) -> Changed:
+        """Remove a rule of a step."""
+        return self._write("DELETE", "rules", element_id, name, if_match=if_match, prove=prove)
+
+    def configuration(self) -> Configuration:
+        """The present configuration, with what has changed since the start."""
+        answer = self._connection.read(self._below("configuration"))
+        if answer.etag is None:
+            raise UnexpectedAnswer("the configuration has no tag; is this a server of Sightline?")
+        return Configuration(answer.content.decode("utf-8", "replace"), answer.etag)
+
+    def check(self, text: str) -> Verdict:
+        """Say what is wrong with a configuration (YAML); nothing changes."""
+        answer = self._connection.write("POST", self._below("configuration", "check"), yaml=text)
+        return _typed(Verdict, answer)
+
+    def apply(self, text: str, *, if_match: str, prove: float = 5.0) -> Changed:
+        """Replace the configuration by a text (YAML) in which `***` stays what it is; `if_match="*"` replaces any.
+
+        Returns when it has worked for `prove` seconds.
+        """
+        path = self._below("configuration")
+        return _typed(Changed, self._connection.write("PUT", path, yaml=text, if_match=if_match, prove_seconds=prove))
+
+    def versions(self) -> list[Version]:
+        """The last hundred versions of the configuration, the present one last."""
+        return self._read(list[Version], "configuration", "versions")
+
+    def roll_back(self, to: str | None = None, *, prove: float = 5.0) -> Changed:
+        """Go back to the last configuration that worked, or to the one with the tag `to`."""
+        path = self._below("configuration", "rollback")
+        return _typed(Changed, self._connection.write("POST", path, query={"to": to}, prove_seconds=prove))
+
+    def save(self) -> bool:
+        """Write the configuration to its YAML file, with its comments; return whether the file has changed."""
+        return _typed(Saved, self._connection.write("POST", self._below("configuration", "save"))).written
+
+    def record(
+        self, stream: str, *, before: str | None = None, after: str | None = None, step: str | None = None
+    ) -> None:
+        """Let the `record` steps (or one, by its id) write a clip: from `before` (`10s`) until `after`."""
+        wanted = {"before": before, "after": after, "step": step}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        self._connection.write("POST", self._below("streams", stream, "record"), json=given)
+
+    def snapshot(self, stream: str) -> bytes:
+        """The next frame of a stream in full size, as JPEG."""
+        return self._connection.write("POST", self._below("streams", stream, "snapshot")).content
+
+    def _below(self, *names: str) -> str:
+        return "/".join([self._path, *map(_segment, names)])
+
+    def _read(self, kind: type[_Type], *names: str) -> _Type:
+        return _typed(kind, self._connection.read(self._below(*names)))
+
+    def _write(
+        self,
+        method: str,
+        *names: str,
+        json: object = msgspec.UNSET,
+        if_match: str | None = None,
+        prove: float | None = None,
+    ) -> Changed:
+        path = self._below(*names)
+        answer = self._connection.write(method, path, json=json, if_match=if_match, prove_seconds=prove)
+        return _typed(Changed, answer)
+
+
+def pipelines_of(connection: Connection) -> list[PipelineState]:
+    """The pipelines of a server. Raises ClientError."""
+    return _typed(list[PipelineState], connection.read(PIPELINES))
+
+
+def _typed(kind: type[_Type], answer: Answer) -> _Type:
+    try:
+        return TypeAdapter(kind).validate_python(answer.json())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "it"
+        text = f"the answer is not as this version knows it: {where}: {first['msg']}; is the server of another version?"
+        raise UnexpectedAnswer(text) from error
+
+
+def _segment(name: str) -> str:
+    """A part of a path. Dots alone would be taken out of the path on the way."""
+    return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")
