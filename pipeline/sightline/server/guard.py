@@ -20,7 +20,8 @@ from sightline.server.pages import ask_for_token
 
 API = "/api/"
 LOGIN = "/login"
-_MONITORING = frozenset({"/healthz", "/readyz", "/metrics", "/status"})
+_HEALTH = "/healthz"
+_MONITORING = frozenset({_HEALTH, "/readyz", "/metrics", "/status"})
 _READING = frozenset({"GET", "HEAD"})
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _COOKIE_SECONDS = 30 * 24 * 3600
@@ -108,6 +109,7 @@ class Guard:
         self._cookie = f"sightline-{port}"
         self._failures = Rates(5, seconds=60)
         self._requests = Rates(400, seconds=2)
+        self._health = Rates(100, seconds=1)  # its own: who floods the server must not make it look dead
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or let the application do it."""
@@ -133,9 +135,10 @@ class Guard:
         scope, path = connection.scope, connection.url.path
         _check_origin(connection)
         address = _address(scope)
-        if (seconds := self._requests.wait_seconds(address)) > 0:
+        rates = self._health if path == _HEALTH else self._requests
+        if (seconds := rates.wait_seconds(address)) > 0:
             raise _too_many("requests", seconds)
-        self._requests.note(address)
+        rates.note(address)
         if path == LOGIN:
             return await self._login(Request(scope, receive))
         if path == "/" and "token" in connection.query_params:
