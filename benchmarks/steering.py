@@ -58,7 +58,7 @@ def edited(port: int, count: int) -> Iterator[float]:
 
 def reverted(port: int) -> float:
     """Add a step that fails; the seconds until the answer says that the change was taken back."""
-    text = ask(port, "/configuration")[1] + f"- apply: {{function: 'benchmarks.steering:broken'}}\n"
+    text = ask(port, "/configuration")[1] + "- apply: {function: 'benchmarks.steering:broken'}\n"
     begun = time.monotonic()
     status, said = ask(port, "/configuration", "PUT", text.encode(), Content_Type="application/yaml", If_Match="*")
     if status != 409:
