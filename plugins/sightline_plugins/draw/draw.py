@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sightline.graph import Element, Operator, Site
+from sightline.graph import ChangesLive, Element, Operator, Site
 from sightline.graph.fields import Fraction
 from sightline.media.time import Duration
 
@@ -14,33 +14,33 @@ from sightline.media.time import Duration
 class DrawOptions(Element):
     """What is drawn, how large and in which colours."""
 
-    boxes: bool = True
+    boxes: ChangesLive[bool] = True
     """Draw the box of each object; an oriented one where it has corners, a thin one where it was found on another."""
-    labels: bool = True
+    labels: ChangesLive[bool] = True
     """Write the name of its class on it."""
-    ids: bool = True
+    ids: ChangesLive[bool] = True
     """Write the number of its track on it."""
-    confidence: bool = True
+    confidence: ChangesLive[bool] = True
     """Write how sure the model is on it."""
-    masks: bool = True
+    masks: ChangesLive[bool] = True
     """Tint the pixels of objects that have a mask, and draw the mask's edge."""
-    keypoints: bool = True
+    keypoints: ChangesLive[bool] = True
     """Draw keypoints and the lines that join them: bodies, hands, landmarks of faces."""
-    keypoint_confidence: Fraction = 0.3
+    keypoint_confidence: ChangesLive[Fraction] = 0.3
     """Keypoints below are not drawn, nor the lines to them."""
-    attributes: bool | tuple[str, ...] = True
+    attributes: ChangesLive[bool | tuple[str, ...]] = True
     """Write what was found out about the object below its label: colours, kinds, text; a list writes those named."""
-    trail: Duration = 2_000_000_000
+    trail: ChangesLive[Duration] = 2_000_000_000
     """How far back the way of each track is drawn (middle of the bottom edge); 0s draws none."""
-    rules: bool = True
+    rules: ChangesLive[bool] = True
     """Draw the lines and zones of rules, with their counts."""
-    clock: bool = False
+    clock: ChangesLive[bool] = False
     """Write the time of day of the image in UTC, or its time in the stream where that is not known."""
-    color: Literal["class", "track"] = "class"
+    color: ChangesLive[Literal["class", "track"]] = "class"
     """What objects share a colour: those of a class, or those of a track."""
-    thickness: Annotated[int, Field(ge=1, le=64)] | None = None
+    thickness: ChangesLive[Annotated[int, Field(ge=1, le=64)] | None] = None
     """Width of lines in pixels; by the height of the image when not given (2 at 360p, 6 at 2160p)."""
-    text_size: Annotated[int, Field(ge=6, le=400)] | None = None
+    text_size: ChangesLive[Annotated[int, Field(ge=6, le=400)] | None] = None
     """Size of text in pixels; by the height of the image when not given (12 at 360p, 50 at 2160p)."""
 
 

@@ -62,6 +62,12 @@ class Drawing(Operator):
         """Forget the stream's trails."""
         self._trails.pop(stream, None)
 
+    def change(self, element: DrawOptions) -> None:
+        """Draw by other options; trails of another length begin anew."""
+        if element.trail != self._options.trail:
+            self._trails.clear()
+        self._options = element
+
     def _draw(self, frame: Frame, objects: Objects, overlays: Sequence[Overlay]) -> Canvas | None:
         """A canvas with the frame's image, drawn; None where there is nothing to draw."""
         ways = self._follow(frame, objects)

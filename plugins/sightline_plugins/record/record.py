@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sightline.graph import (
     Capability,
+    ChangesLive,
     CheckContext,
     Element,
     EncodedPacket,
@@ -21,6 +22,7 @@ from sightline.graph import (
     Sink,
     Site,
     Threading,
+    Wanted,
 )
 from sightline.graph.described import Described
 from sightline.graph.fields import Fraction, Size, matching
@@ -101,12 +103,12 @@ class Record(Element):
     path: OutputPath
     """The files, `.mp4` or `.mkv`. `{time}` is the time of day (UTC) of the first image, or its time in the stream
     where that is not known, and `{stream}` the stream's name. No file is ever overwritten."""
-    on: Annotated[tuple[Trigger, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None = None
+    on: ChangesLive[Annotated[tuple[Trigger, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None] = None
     """What starts a recording, one or several: an event (`lines.gate_in`, `lines.gate_in.in`), or objects in the
     image (`{label: person}`). When neither this nor `segment` is given, only Python does."""
-    before: Duration = 10_000_000_000
+    before: ChangesLive[Duration] = 10_000_000_000
     """Time before the event that is recorded."""
-    after: Duration = 20_000_000_000
+    after: ChangesLive[Duration] = 20_000_000_000
     """Time after the last event that is recorded."""
     longest: Annotated[Duration, Field(gt=0)] = 300_000_000_000
     """A longer clip continues in another file."""
@@ -114,7 +116,7 @@ class Record(Element):
     """Record everything, in files of this length."""
     keep: Keep | None = None
     """Limits on the files that are kept; default: keep all."""
-    memory: Annotated[Size, Field(ge=1_000_000)] = 64_000_000
+    memory: ChangesLive[Annotated[Size, Field(ge=1_000_000)]] = 64_000_000
     """Bytes of encoded images kept for each stream at most; a clip begins later where they are not enough."""
 
     @model_validator(mode="after")
@@ -186,9 +188,7 @@ class Recorder(Sink):
         self._streams: dict[Stream, StreamRecorder] = {}
         self._requests: deque[_Request] = deque(maxlen=_MOST_REQUESTS)
         self._missing: dict[Stream, _Missing] = {}
-        self._wanted = site.packets.want(
-            element.streams, duration_ns=element.before + _BEHIND_NS, limit_bytes=element.memory
-        )
+        self._wanted = self._want(element)
 
     def request(self, stream: str, *, before_ns: int | None = None, after_ns: int | None = None) -> bool:
         """Record a stream from `before_ns` before now to `after_ns` after it; default: the options of the step.
@@ -215,6 +215,12 @@ class Recorder(Sink):
             self._take_requests(view.stream, recorder)
             recorder.advance()
 
+    def change(self, element: Record) -> None:
+        """Take over other options; recordings that are under way go on."""
+        self._element, former = element, self._wanted
+        self._wanted = self._want(element)
+        former.close()
+
     def pause_stream(self, stream: Stream) -> None:
         """Finish the recordings of a camera, whose connection is closed. A file goes on where it stopped."""
         if stream.live:
@@ -239,6 +245,11 @@ class Recorder(Sink):
         for stream in list(self._streams):
             self.end_stream(stream)
         self._wanted.close()
+
+    def _want(self, element: Record) -> Wanted:
+        return self._site.packets.want(
+            element.streams, duration_ns=element.before + _BEHIND_NS, limit_bytes=element.memory
+        )
 
     def _recorder(self, view: FrameView) -> StreamRecorder | None:
         """The recorder of a frame's stream; None when the frame's packet is not in memory."""

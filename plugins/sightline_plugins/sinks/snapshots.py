@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.errors import OutputError
-from sightline.graph import CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
+from sightline.graph import ChangesLive, CheckContext, Element, OutputPath, Problem, Sink, Site, Threading
 from sightline.graph.fields import Fraction
 from sightline.media import Batch, Frame, FrameView, Objects, Stream
 from sightline.media.time import Duration
@@ -59,19 +59,19 @@ class Snapshots(Element):
     """Save on each `event`, or once for each `track`; on events when neither this nor `every` is given."""
     every: Annotated[Duration, Field(gt=0)] | None = None
     """Save the first frame, and one each time this long has passed."""
-    rules: tuple[str, ...] | None = None
+    rules: ChangesLive[tuple[str, ...] | None] = None
     """Rules whose events count; all when not given."""
-    again: Annotated[Duration, Field(gt=0)] | None = None
+    again: ChangesLive[Annotated[Duration, Field(gt=0)] | None] = None
     """A track is saved again when this long has passed since it was; events of the same track within it are not."""
-    better: Annotated[float, Field(gt=1, allow_inf_nan=False)] | None = None
+    better: ChangesLive[Annotated[float, Field(gt=1, allow_inf_nan=False)] | None] = None
     """A track is saved again when area times confidence is this many times that of its last image."""
     crop: bool = False
     """Save the object that the event or the track is about instead of the whole frame."""
-    margin: Fraction = 0.1
+    margin: ChangesLive[Fraction] = 0.1
     """How much around the object is saved, as a share of its width and height."""
-    quality: Annotated[int, Field(ge=1, le=100)] = 90
+    quality: ChangesLive[Annotated[int, Field(ge=1, le=100)]] = 90
     """Quality of JPEG."""
-    limit: Annotated[int, Field(ge=1)] | None = None
+    limit: ChangesLive[Annotated[int, Field(ge=1)] | None] = None
     """Maximum number of images per stream in one run; 1000 if neither this nor `keep` is given."""
     keep: Keep | None = None
     """What is kept of the images; all when not given."""
@@ -120,8 +120,8 @@ class Sightings:
     """
 
     def __init__(self, *, again_ns: int | None, better: float | None) -> None:
-        self._again_ns = again_ns
-        self._better = better
+        self.again_ns = again_ns
+        self.better = better
         self._tracks: dict[int, _Track] = {}
 
     def is_worth(self, track: int, *, now_ns: int, score: float) -> bool:
@@ -130,12 +130,12 @@ class Sightings:
         if known is None:
             self._tracks[track] = _Track(now_ns, now_ns, score)
             if len(self._tracks) > MOST_TRACKS:
-                memory_ns = max(MEMORY_NS, self._again_ns or 0)
+                memory_ns = max(MEMORY_NS, self.again_ns or 0)
                 self._tracks = {key: one for key, one in self._tracks.items() if now_ns - one.seen_ns <= memory_ns}
             return True
         known.seen_ns = now_ns
-        is_time = self._again_ns is not None and now_ns - known.saved_ns >= self._again_ns
-        if not is_time and (self._better is None or score < self._better * known.score):
+        is_time = self.again_ns is not None and now_ns - known.saved_ns >= self.again_ns
+        if not is_time and (self.better is None or score < self.better * known.score):
             return False
         known.saved_ns, known.score = now_ns, score
         return True
@@ -147,7 +147,7 @@ class SnapshotWriter(Sink):
     def __init__(self, element: Snapshots, site: Site) -> None:
         self._element = element
         self._site = site
-        self._limit = _LIMIT if element.limit is None and element.keep is None else element.limit
+        self._limit = _limit_of(element)
         self._saved: dict[Stream, int] = {}
         self._due_ns: dict[Stream, int] = {}
         self._sightings: dict[Stream, Sightings] = {}
@@ -167,6 +167,14 @@ class SnapshotWriter(Sink):
                 rgb = view.rgb()
                 for track in tracks if TRACK in self._element.path else tracks[:1]:
                     self._save(view.frame, rgb, track)
+
+    def change(self, element: Snapshots) -> None:
+        """Take over other options; what was saved counts on."""
+        former, self._element, self._limit = self._limit, element, _limit_of(element)
+        if former is not None:  # one more says that the limit was reported
+            self._saved = {stream: min(saved, former) for stream, saved in self._saved.items()}
+        for sightings in self._sightings.values():
+            sightings.again_ns, sightings.better = element.again, element.better
 
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream."""
@@ -252,6 +260,10 @@ class SnapshotWriter(Sink):
         if not done:
             raise OutputError(f"an image of {rgb.shape[1]} x {rgb.shape[0]} pixels cannot be saved as {suffix}")
         return bytes(data)
+
+
+def _limit_of(element: Snapshots) -> int | None:
+    return _LIMIT if element.limit is None and element.keep is None else element.limit
 
 
 def _rows(objects: Objects, track: int) -> npt.NDArray[np.intp]:
