@@ -37,12 +37,12 @@ def connected(port: int) -> socket.socket:
 
 
 def idle(port: int, until: float) -> None:
-    """Hold 200 connections on which nothing is said, and open each again when it is closed."""
+    """Hold 200 connections that send nothing, and open each again when it is closed."""
     _hold(port, until, count=200, said=b"")
 
 
 def half(port: int, until: float) -> None:
-    """Hold 200 connections on which half a request is said."""
+    """Hold 200 connections that send half a request."""
     _hold(port, until, count=200, said=_HEAD[:60])
 
 

@@ -44,10 +44,11 @@ def test_it_is_served_over_tls_and_its_cookie_stays_there(certificate: Certifica
         status = connection.getresponse().status
         connection.close()
 
+        plain = http.client.HTTPConnection("localhost", listener.port, timeout=300)
+        plain.request("GET", "/healthz")
         with pytest.raises((http.client.HTTPException, OSError)):
-            plain = http.client.HTTPConnection("localhost", listener.port, timeout=300)
-            plain.request("GET", "/healthz")
             plain.getresponse()
+        plain.close()
 
     assert listener.url.startswith("https://")
     assert welcome.status == 303
