@@ -33,6 +33,7 @@ ROWS: Mapping[str, str] = {
     "D1": "a step raises, on every tenth frame or on all",
     "D2": "a step does not return",
     "D4": "64 live streams on two cores",
+    "D5": "one of several pipelines crashes or leaks",
     "D8": "poor surroundings: ports, homes, files, locales, terminals, users",
     "E1": "four cameras, a fault every few seconds",
 }

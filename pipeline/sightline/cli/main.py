@@ -27,6 +27,7 @@ from sightline.redaction import redact
 
 COMMANDS: Mapping[str, str] = {
     "run": "Run a pipeline.",
+    "serve": "Run several pipelines, each in a process of its own, in one server.",
     "check": "Say everything that is wrong with a pipeline, without running it.",
     "elements": "List the installed elements and sources, or explain one.",
     "explain": "Print every value of a pipeline, and where it comes from.",
@@ -106,10 +107,10 @@ def cli() -> None:
     """Video analytics pipelines: decode, detect, track, count, draw and record, from YAML."""
 
 
-def execute(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; expected errors are one message on standard error."""
+def execute(arguments: Sequence[str], command: click.Command = cli) -> int:
+    """Run a command and return its exit code; expected errors are one message on standard error."""
     try:
-        code = cli.main(list(arguments), prog_name="sightline", standalone_mode=False)
+        code = command.main(list(arguments), prog_name="sightline", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return WRONG
@@ -134,14 +135,19 @@ def execute(arguments: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """The entry point of the command."""
-    sys.excepthook = _say_internal_error
     if sys.argv[1:2] and sys.argv[1] in _SHORT:
         _collect_no_garbage()
+    prepare()
+    sys.exit(execute(sys.argv[1:]))
+
+
+def prepare() -> None:
+    """Make this process one of the program: what it prints cannot steer the terminal, and errors are short."""
+    sys.excepthook = _say_internal_error
     _replace_closed_streams()
     make_output_visible()
     if sys.path[0] != "":  # so that `apply: my_module:function` finds a module in the working directory
         sys.path.insert(0, str(Path.cwd()))
-    sys.exit(execute(sys.argv[1:]))
 
 
 def _collect_no_garbage() -> None:

@@ -93,13 +93,18 @@ def command(
             served.serve(pipeline, quiet=quiet),
             watched(config if watch else None, on_change=reload),
         ):
-            report, interrupted = _run(pipeline, reload, frames=frames, duration_ns=duration, quiet=quiet)
+            report, interrupted = run_to_end(pipeline, reload, frames=frames, duration_ns=duration, quiet=quiet)
     except SightlineError:
         _write(pipeline.report, report_path)
         raise
     if report is not None and not quiet:
         click.echo(summary(report.to_json()), err=True)
     _write(pipeline.report, report_path)
+    return exit_code(report, pipeline, interrupted=interrupted)
+
+
+def exit_code(report: Report | None, pipeline: Pipeline, *, interrupted: bool) -> int:
+    """Return the exit code after a run that raised nothing."""
     if interrupted:
         return _INTERRUPTED
     return _FAILED if report is None or report.failed_streams else _code_of_outputs(report, pipeline)
@@ -123,8 +128,13 @@ def _check_device(name: str) -> None:
         raise DeviceUnavailable(f"--device: {error}") from error
 
 
-def _run(
-    pipeline: Pipeline, reload: Callable[[], object], *, frames: int | None, duration_ns: int | None, quiet: bool
+def run_to_end(
+    pipeline: Pipeline,
+    reload: Callable[[], object],
+    *,
+    frames: int | None = None,
+    duration_ns: int | None = None,
+    quiet: bool,
 ) -> tuple[Report | None, bool]:
     """Run with progress; return the report (None when no stream could be read), and whether it was interrupted."""
     from sightline.cli.interrupts import interrupts

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sightline.pipeline import Pipeline
+    from sightline.server import Listener
     from sightline.server.policy import Policy
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
-_OPTIONS = (
-    click.option("--listen", "address", metavar="ADDRESS", help="Serve page, metrics and API there: 127.0.0.1:8080."),
+_ACCESS = (
     click.option(
         "--token",
         metavar="TOKEN",
@@ -31,7 +31,8 @@ _OPTIONS = (
         help="Serve HTTPS by this certificate (PEM).",
     ),
     click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="The key of the certificate (PEM)."),
-    click.option("--images", metavar="ID", help="The step whose images the page shows; the last one that draws."),
+)
+_POLICY = (
     click.option(
         "--allow-scheme",
         multiple=True,
@@ -55,6 +56,12 @@ _OPTIONS = (
         help="Let the API name files below this folder: videos, models, labels.",
     ),
     click.option("--allow-code", is_flag=True, help="Let the API name Python functions and modules to run."),
+)
+_OPTIONS = (
+    click.option("--listen", "address", metavar="ADDRESS", help="Serve page, metrics and API there: 127.0.0.1:8080."),
+    *_ACCESS,
+    click.option("--images", metavar="ID", help="The step whose images the page shows; the last one that draws."),
+    *_POLICY,
 )
 
 
@@ -97,39 +104,68 @@ class Serving:
             token=self.token,
             images=self.images,
             certificate=certificate,
-            policy=self._policy(),
+            policy=policy_of(
+                allow_scheme=self.allow_scheme,
+                allow_network=self.allow_network,
+                allow_host=self.allow_host,
+                allow_files=self.allow_files,
+                allow_code=self.allow_code,
+            ),
         )
-        if not quiet:
-            click.echo(f"listening on {listener.url}", err=True)
-        if listener.first_token is not None:
-            link = f"{listener.url}?token={listener.first_token}"
-            click.echo(f"the page, with the first token, shown this once: {link}", err=True)
+        show(listener, quiet=quiet)
         return listener
 
-    def _policy(self) -> Policy:
-        from pydantic import ValidationError
 
-        from sightline.server.policy import Policy
+def policy_of(
+    *,
+    allow_scheme: Sequence[str],
+    allow_network: Sequence[str],
+    allow_host: Sequence[str],
+    allow_files: Sequence[Path],
+    allow_code: bool,
+) -> Policy:
+    """Return what clients of the API may change, from the options `--allow-...`. Raises BadParameter."""
+    from pydantic import ValidationError
 
-        try:
-            return Policy.model_validate(
-                {
-                    "schemes": [*Policy().schemes, *self.allow_scheme],
-                    "networks": self.allow_network,
-                    "hosts": self.allow_host,
-                    "files": self.allow_files,
-                    "allow_code": self.allow_code,
-                }
-            )
-        except ValidationError as error:
-            first = error.errors()[0]
-            names = {"schemes": "scheme", "networks": "network", "hosts": "host", "files": "files"}
-            option = f"--allow-{names.get(str(first['loc'][0]), 'code')}"
-            raise click.BadParameter(first["msg"].removeprefix("Value error, "), param_hint=option) from error
+    from sightline.server.policy import Policy
+
+    try:
+        return Policy.model_validate(
+            {
+                "schemes": [*Policy().schemes, *allow_scheme],
+                "networks": allow_network,
+                "hosts": allow_host,
+                "files": allow_files,
+                "allow_code": allow_code,
+            }
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        names = {"schemes": "scheme", "networks": "network", "hosts": "host", "files": "files"}
+        option = f"--allow-{names.get(str(first['loc'][0]), 'code')}"
+        raise click.BadParameter(first["msg"].removeprefix("Value error, "), param_hint=option) from error
+
+
+def show(listener: Listener, *, quiet: bool = False) -> None:
+    """Say where the page is; the first token, which nobody can see again, in any case."""
+    if not quiet:
+        click.echo(f"listening on {listener.url}", err=True)
+    if listener.first_token is not None:
+        link = f"{listener.url}?token={listener.first_token}"
+        click.echo(f"the page, with the first token, shown this once: {link}", err=True)
+
+
+def access_options(command: Command) -> Command:
+    """Give a command the options about who is let in (`token`, `certificate`, `key`), and to what (`policy_of`)."""
+    return _with(command, (*_ACCESS, *_POLICY))
 
 
 def serving_options(command: Command) -> Command:
     """Give a command the options; they become the fields of `Serving`."""
-    for option in reversed(_OPTIONS):
+    return _with(command, _OPTIONS)
+
+
+def _with(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    for option in reversed(options):
         command = option(command)
     return command

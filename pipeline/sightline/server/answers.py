@@ -1,9 +1,9 @@
-"""Answers that take time to make: made in threads, one at a time, and kept for a moment for all who ask."""
+"""Answers that take time to make: made one at a time, and kept for a moment for all who ask."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 
 from anyio import CapacityLimiter, to_thread
@@ -18,7 +18,7 @@ class Kept:
     However fast clients ask, the pipeline loses the time of four answers a second.
     """
 
-    def __init__(self, make: Callable[[], bytes]) -> None:
+    def __init__(self, make: Callable[[], Awaitable[bytes]]) -> None:
         self._make = make
         self._lock = asyncio.Lock()
         self._made: bytes | None = None
@@ -29,7 +29,7 @@ class Kept:
         loop = asyncio.get_running_loop()
         async with self._lock:
             if self._made is None or loop.time() >= self._until:
-                self._made = await to_thread.run_sync(self._make)
+                self._made = await self._make()
                 self._until = loop.time() + _FRESH_SECONDS
             return self._made
 

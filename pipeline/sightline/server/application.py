@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from starlette.routing import Mount
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from sightline.errors import ConfigurationError
@@ -77,17 +79,7 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
     pipeline.on_message(journal.note)
     mounts = pipeline.mounts
     mounts.is_served = True
-    application = Application(
-        title="Sightline",
-        version=version("sightline"),
-        description=_ABOUT,
-        openapi_url=f"{API}v1/openapi.json",
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        responses=_REFUSALS,
-        generate_unique_id_function=lambda route: route.name,
-    )
+    application = empty_application()
     monitoring = Monitoring(pipeline.view, journal=journal, images=shown, served=lambda: sorted(mounts.present()))
     application.include_router(monitoring.router())
     feed = EventFeed()
@@ -106,9 +98,25 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
     for router in routers_of(served):
         application.include_router(router)
     application.router.routes.append(Mount(STEPS, app=_Steps(mounts)))
+    return application, served
+
+
+def empty_application() -> FastAPI:
+    """Make an application without routes, which documents its API and answers errors as all do."""
+    application = Application(
+        title="Sightline",
+        version=version("sightline"),
+        description=_ABOUT,
+        openapi_url=f"{API}v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses=_REFUSALS,
+        generate_unique_id_function=lambda route: route.name,
+    )
     for kind, answer in ANSWERS.items():
         application.add_exception_handler(kind, answer)
-    return application, served
+    return application
 
 
 def _history_store(pipeline: Pipeline) -> HistoryStore:
@@ -146,7 +154,9 @@ class Listener:
     `first_token` is the token that was made because there was none yet; it is kept as a hash only.
     """
 
-    def __init__(self, server: ServerThread, *, history: History, url: str, port: int, first_token: str | None) -> None:
+    def __init__(
+        self, server: ServerThread, *, history: History | None, url: str, port: int, first_token: str | None
+    ) -> None:
         self._server = server
         self._history = history
         self.url = url
@@ -156,7 +166,8 @@ class Listener:
     def close(self) -> None:
         """Stop listening; harmless when called again."""
         self._server.close()
-        self._history.close()
+        if self._history is not None:
+            self._history.close()
 
     def __enter__(self) -> Self:
         return self
@@ -192,6 +203,20 @@ def listen(
     >>> with listen(pipeline, "127.0.0.1:0", token="0123456789abcdef") as listener:
     ...     report = pipeline.run()
     """
+    options = ServerOptions(images=images, policy=policy or Policy())
+    return open_listener(partial(application_of, pipeline, options), address, token=token, certificate=certificate)
+
+
+def open_listener(
+    make: Callable[[], tuple[ASGIApp, Served | None]],
+    address: str,
+    *,
+    token: str | None,
+    certificate: Certificate | None,
+) -> Listener:
+    """Serve the application that `make` returns, with the pipeline that it is about, behind the login and its limits;
+    the rest is as in `listen`.
+    """
     wanted = Address.parse(address)
     token = os.environ.get(TOKEN_VARIABLE) or None if token is None else token
     is_local = is_loopback(wanted.resolve()[1][0])
@@ -201,18 +226,26 @@ def listen(
             f"{address} can be reached from other machines, so a token is needed: set SIGHTLINE_TOKEN (or --token),"
             " such as from `openssl rand -hex 16`, make one by `sightline token add`, or listen on 127.0.0.1"
         )
-    application, served = application_of(pipeline, ServerOptions(images=images, policy=policy or Policy()))
+    application, served = make()
     listening = wanted.bind()
     host, port = listening.getsockname()[:2]
     is_open_here = is_local and token is None
     guarded = Guard(Limits(application), credentials=known, is_open_here=is_open_here, port=port)
-    server = ServerThread(guarded, listening, certificate=certificate, on_stop=served.feed.close)
+    server = ServerThread(
+        guarded, listening, certificate=certificate, on_stop=_nothing if served is None else served.feed.close
+    )
     try:
         first = known.begin() if isinstance(known, TokenFile) else None
     except BaseException:
         server.close()
         raise
-    served.history.start()
+    history = None if served is None else served.history
+    if history is not None:
+        history.start()
     scheme = "http" if certificate is None else "https"
     url = f"{scheme}://{Address(wanted.host or host, port)}/"
-    return Listener(server, history=served.history, url=url, port=port, first_token=first)
+    return Listener(server, history=history, url=url, port=port, first_token=first)
+
+
+def _nothing() -> None:
+    """Nothing is to be done."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sightline.runtime.stats.counters import LIMITS_NS, Histogram
 from sightline.runtime.stats.metrics import Labels, MetricFamily, MetricKind, metric_families
@@ -15,7 +15,11 @@ _LIMITS = tuple(f"{limit / 1e9:g}" for limit in LIMITS_NS)
 
 def metrics_text(view: RunView | None, *, is_ready: bool) -> str:
     """All metrics of a run; those of the process only before it has begun."""
-    families = metric_families(view, is_ready=is_ready)
+    return families_text(metric_families(view, is_ready=is_ready))
+
+
+def families_text(families: Iterable[MetricFamily]) -> str:
+    """Metrics as text, family by family."""
     return "\n".join(line for family in families for line in _lines(family)) + "\n"
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -37,8 +38,8 @@ class Monitoring:
         self._journal = journal
         self._images = images
         self._served = served
-        self._metrics = Kept(self._make_metrics)
-        self._status = Kept(self._make_status)
+        self._metrics = Kept(partial(to_thread.run_sync, self._make_metrics))
+        self._status = Kept(partial(to_thread.run_sync, self._make_status))
         self._threads = Threads()
 
     def router(self) -> APIRouter:

@@ -178,7 +178,7 @@ function showAlarm(text, kind) {
 async function refresh() {
   if (document.hidden) return;
   try {
-    const answer = await fetch("/status", { signal: AbortSignal.timeout(PATIENCE_MS) });
+    const answer = await fetch("status", { signal: AbortSignal.timeout(PATIENCE_MS) });
     if (answer.status === 401) return showAlarm("The token is not accepted any more: open this page with the token again.", "bad");
     if (!answer.ok) throw new Error(String(answer.status));
     const status = await answer.json();
@@ -209,7 +209,7 @@ function loadImage(parts) {
     parts.isLoading = false;
   };
   next.onerror = () => (parts.isLoading = false);
-  next.src = `/streams/${encodeURIComponent(parts.name)}/image.jpg?${Date.now()}`;
+  next.src = `streams/${encodeURIComponent(parts.name)}/image.jpg?${Date.now()}`;
 }
 
 function refreshImages() {

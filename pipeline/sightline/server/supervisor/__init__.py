@@ -1,0 +1,1 @@
+"""Several pipelines in one server: a process for each, and the front that supervises and serves them."""
