@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sightline.cli.logs import log_to_stderr
 from sightline.cli.options import DURATION, pipeline_options
 from sightline.cli.serving import Serving, serving_options
 
@@ -78,9 +79,7 @@ def command(
     from sightline.pipeline import Pipeline
     from sightline.runtime.watchdog import watched
 
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
-    logging.getLogger("sightline").setLevel(level)
+    log_to_stderr(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
     root = None if output_root is None else output_root.absolute()
     file = ConfigurationFile(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
     pipeline = Pipeline.from_file(file, outputs=root)

@@ -230,7 +230,7 @@ def open_listener(
     listening = wanted.bind()
     host, port = listening.getsockname()[:2]
     is_open_here = is_local and token is None
-    guarded = Guard(Limits(application), credentials=known, is_open_here=is_open_here, port=port)
+    guarded = Limits(Guard(application, credentials=known, is_open_here=is_open_here, port=port))
     server = ServerThread(
         guarded, listening, certificate=certificate, on_stop=_nothing if served is None else served.feed.close
     )

@@ -10,6 +10,7 @@ from time import monotonic
 from urllib.parse import parse_qs, urlsplit
 
 from anyio import to_thread
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,17 +40,15 @@ _SAFE = {
 }
 
 
-class Refused(Exception):
+class Refused(HTTPException):
     """The answer to a request is an error: its status, one sentence, and headers that go with it."""
 
     def __init__(self, status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(text)
-        self.status = status
-        self.headers = dict(headers or {})
+        super().__init__(status, text, dict(headers or {}))
 
     def response(self, path: str) -> Response:
         """The answer: problem details (RFC 9457) below `/api/`, else a line of text."""
-        return refusal(path, self.status, str(self), self.headers)
+        return refusal(path, self.status_code, self.detail, self.headers)
 
 
 def refusal(path: str, status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -117,7 +116,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if scope["type"] == "http":
-            send = _with_safe_headers(send)
+            send = with_safe_headers(send)
         connection = HTTPConnection(scope)
         try:
             answer = await self._admit(connection, receive)
@@ -265,7 +264,7 @@ def _is_secure(scope: Scope) -> bool:
     return bool(scope["scheme"] in ("https", "wss"))
 
 
-def _with_safe_headers(send: Send) -> Send:
+def with_safe_headers(send: Send) -> Send:
     """Add the headers that keep browsers from mischief, unless an answer has its own."""
 
     async def sending(message: Message) -> None:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sightline.server.guard import Refused, refusal
+from sightline.server.guard import Refused, refusal, with_safe_headers
 
 if TYPE_CHECKING:
     import h11
@@ -143,7 +143,7 @@ def connections_of(doorkeeper: Doorkeeper) -> type[Connection]:
 
 
 class Limits:
-    """Middleware that bounds bodies by bytes and time, and counts WebSockets."""
+    """Middleware around all others that bounds heads and bodies by bytes and time, and counts WebSockets."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -169,7 +169,7 @@ class Limits:
         except Refused as refused:
             answer = refused.response(scope["path"])
             answer.headers["connection"] = "close"  # the rest of the body is not read
-            await answer(scope, receive, send)
+            await answer(scope, receive, with_safe_headers(send))
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._sockets >= _MOST_SOCKETS:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sightline import Pipeline
-from sightline.graph import Capability, Element, MessageKind, Operator, PipelineDescription, Site, Step
+from sightline.graph import Capability, Element, Message, MessageKind, Operator, PipelineDescription, Site, Step
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import FrameOrder, assert_accounted
 from sightline_plugins import Zones
@@ -75,7 +75,8 @@ def test_a_zone_is_edited_a_hundred_times_and_counts_are_right(clip: Clip) -> No
         sources: dict[str, Any] = {name: camera.url for name, camera in cameras.items()}
         sources |= dict.fromkeys(("east", "west"), MOVING)
         pipeline = Pipeline(sources=sources, steps=[Walker(), edited(0.5)])
-        shown, order, told = {name: Shown() for name in sources}, FrameOrder(), []
+        shown, order = {name: Shown() for name in sources}, FrameOrder()
+        told: list[Message] = []
         pipeline.probe("z", lambda batch: note(batch, shown))
         pipeline.probe("z", order)
         pipeline.on_message(told.append)

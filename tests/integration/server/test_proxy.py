@@ -137,7 +137,7 @@ def port(path: Path) -> Iterator[int]:
 
     with listening(socket.AF_INET, ("127.0.0.1", 0)) as bound:
         found: int = bound.getsockname()[1]
-        guarded = Guard(Limits(front), credentials=OneToken(TOKEN), is_open_here=False, port=found)
+        guarded = Limits(Guard(front, credentials=OneToken(TOKEN), is_open_here=False, port=found))
         server = ServerThread(guarded, bound, certificate=None, on_stop=nothing)
         yield found
         server.close()

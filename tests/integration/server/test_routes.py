@@ -208,6 +208,17 @@ def test_clients_that_trickle_are_cut_off(listener: Listener, monkeypatch: pytes
         assert connection.recv(100) == b""
 
 
+@pytest.mark.parametrize("path", ["/login", "/api/v1/pipelines/pipeline/configuration/check"])
+def test_bodies_that_do_not_come_are_not_waited_for(
+    guarded: Listener, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(limits, "_BODY_SECONDS", 0.5)
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 50\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=300) as connection:
+        connection.sendall(head.encode() + b"token=")
+        assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+
 def test_a_request_that_is_too_large_is_refused(listener: Listener) -> None:
     assert ask(listener.port, "/healthz", Padding="x" * 20_000).status == 431
 
