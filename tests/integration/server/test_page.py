@@ -106,6 +106,16 @@ def test_streams_are_shown_with_their_states(shown: Listener, page: Page) -> Non
     assert "hunter2" not in page.content()
 
 
+def test_pages_of_steps_are_linked(page: Page) -> None:
+    pipeline = Pipeline(sources={"gate": endless()}, steps=["draw", {"publish": {"web": True}}])
+    with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener, pipeline:
+        page.goto(f"{listener.url}?token={TOKEN}")
+        page.click("#served a")
+        page.wait_for_selector("figure[data-stream=gate]")
+
+        assert page.url == f"{listener.url}steps/publish-1/"
+
+
 def test_live_images_have_the_colours_of_the_stream(shown: Listener, page: Page) -> None:
     page.goto(f"{shown.url}?token={TOKEN}")
 

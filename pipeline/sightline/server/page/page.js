@@ -166,7 +166,14 @@ function showSummary(status) {
   const memory = status.process.resident_bytes;
   const facts = [memory && `${Math.round(memory / 2 ** 20)} MiB`, `${status.process.threads} threads`];
   at("process").textContent = facts.filter(Boolean).join(", ");
+  showServed(status.served);
   showAlarm(status.overloaded ? "Overloaded: live streams drop frames, because they are more than this machine carries." : "", "warn");
+}
+
+// Links to the pages of steps, such as live video of `publish`.
+function showServed(steps) {
+  const links = steps.map((step) => Object.assign(document.createElement("a"), { href: `steps/${encodeURIComponent(step)}/`, textContent: step }));
+  at("served").replaceChildren(...links.flatMap((link) => [link, " "]));
 }
 
 function showAlarm(text, kind) {
