@@ -5,9 +5,11 @@ The OpenAPI document is made of them. Everything here is data: importing it brin
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
+
+Scalar = str | int | float | bool
 
 
 class PipelineState(BaseModel):
@@ -80,3 +82,102 @@ class Verdict(BaseModel):
 
     valid: bool
     problems: list[str]
+
+
+class EventRecord(BaseModel):
+    """An event of a rule."""
+
+    id: str = Field(description="Its place in the feed, `EPOCH-NUMBER`.")
+    record: Literal["event"]
+    time: str = Field(description="When the image was taken, where that is known, else when the event was reported.")
+    time_source: str | None = Field(None, description="Whose clock the time of the image is from.")
+    stream: str
+    element: str | None = Field(None, description="The id of the step that reported it.")
+    label: str | None = Field(None, description="The label of the object that it is about.")
+    frame: int = Field(description="The number of the frame in its stream, from 0.")
+    pts_ns: int = Field(description="The time of the frame in its stream, in nanoseconds.")
+    event: dict[str, Any] = Field(
+        description="The event as JSON lines hold it: `kind`, `rule`, and what the kind adds."
+    )
+
+
+class MessageRecord(BaseModel):
+    """A message of the run."""
+
+    id: str = Field(description="Its place in the feed, `EPOCH-NUMBER`.")
+    record: Literal["message"]
+    time: str
+    stream: str | None = None
+    element: str | None = None
+    kind: str = Field(description="What it is about, such as `stream_lost`.")
+    text: str = Field(description="A sentence for a person.")
+    state: str | None = Field(None, description="The state that the stream is in from now on.")
+    data: dict[str, Scalar] | None = Field(None, description="The numbers and names of the sentence.")
+
+
+class LostRecords(BaseModel):
+    """A note in the place of records that a client has missed, because it was too slow or too long away."""
+
+    record: Literal["lost"]
+    count: int
+
+
+FeedRecords = list[Annotated[EventRecord | MessageRecord, Field(discriminator="record")]]
+
+
+class RecentRecords(BaseModel):
+    """The last records."""
+
+    records: FeedRecords = Field(description="The records, oldest first.")
+    newest: str = Field(description="The id of the newest record of all: `after` it, everything is new.")
+
+
+class LabelTotals(BaseModel):
+    """How often a label was seen since the run began."""
+
+    objects: int = Field(description="Detections on all frames.")
+    tracks: int = Field(description="Distinct tracks.")
+
+
+class StreamCounts(BaseModel):
+    """What is counted of a stream."""
+
+    frames: int = Field(description="Frames processed since the run began.")
+    objects: dict[str, LabelTotals] = Field(description="Objects by label.")
+    rules: dict[str, dict[str, dict[str, int]]] = Field(
+        description="The counts of rules as `draw` shows them, by element, rule and name."
+    )
+
+
+class PresentCounts(BaseModel):
+    """What is counted now."""
+
+    time: str
+    running: bool
+    streams: dict[str, StreamCounts]
+
+
+class HistoryColumn(BaseModel):
+    """A series of one stream and key."""
+
+    series: str
+    stream: str
+    key: str = Field(description="The label, reason or rule; empty where the series has one value.")
+    unit: str
+    combine: str = Field(description="How samples were combined to the values.")
+    values: list[float | None] = Field(description="A value for each time; null where nothing is known.")
+
+
+class HistoryTable(BaseModel):
+    """Series at regular times."""
+
+    step: int = Field(description="The time between two values, in seconds.")
+    times: list[int] = Field(description="When the intervals begin, in seconds since 1970.")
+    columns: list[HistoryColumn]
+
+
+class HistoryRecords(BaseModel):
+    """Records of the feed."""
+
+    records: FeedRecords = Field(description="The records, oldest first.")
+    next: int | None = Field(description="What to give as `after` to get more; null when these are all.")

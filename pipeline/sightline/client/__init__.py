@@ -1,6 +1,22 @@
 """The client of a server's API, for Python: see and steer a running pipeline from another program."""
 
-from sightline.api import Changed, ElementInfo, PipelineState, RuleInfo, StreamInfo, Verdict, Version
+from sightline.api import (
+    Changed,
+    ElementInfo,
+    EventRecord,
+    HistoryColumn,
+    HistoryTable,
+    LabelTotals,
+    LostRecords,
+    MessageRecord,
+    PipelineState,
+    PresentCounts,
+    RuleInfo,
+    StreamCounts,
+    StreamInfo,
+    Verdict,
+    Version,
+)
 from sightline.client.client import Client
 from sightline.client.errors import (
     AccessDenied,
@@ -29,16 +45,24 @@ __all__ = [
     "Configuration",
     "Conflict",
     "ElementInfo",
+    "EventRecord",
+    "HistoryColumn",
+    "HistoryTable",
     "Invalid",
+    "LabelTotals",
+    "LostRecords",
+    "MessageRecord",
     "Mistake",
     "NotFound",
     "PipelineClient",
     "PipelineState",
+    "PresentCounts",
     "Refused",
     "Reverted",
     "RuleInfo",
     "ServerFault",
     "Stale",
+    "StreamCounts",
     "StreamInfo",
     "Unavailable",
     "UnexpectedAnswer",

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError
 
-from sightline.api import Changed, ElementInfo, PipelineState, RuleInfo, Saved, StreamInfo, Verdict, Version
+from sightline.api import (
+    Changed,
+    ElementInfo,
+    EventRecord,
+    HistoryTable,
+    MessageRecord,
+    PipelineState,
+    PresentCounts,
+    RecentRecords,
+    RuleInfo,
+    Saved,
+    StreamInfo,
+    Verdict,
+    Version,
+)
 from sightline.client.connection import Answer, Connection
 from sightline.client.errors import NotFound, UnexpectedAnswer
+from sightline.client.events import Record, follow
 
 PIPELINES = "/api/v1/pipelines"
 _Type = TypeVar("_Type")
@@ -172,6 +188,75 @@ class PipelineClient:
     def snapshot(self, stream: str) -> bytes:
         """The next frame of a stream in full size, as JPEG."""
         return self._connection.write("POST", self._below("streams", stream, "snapshot")).content
+
+    def counts(self) -> PresentCounts:
+        """Frames, objects and the counts of rules of each stream, now."""
+        return self._read(PresentCounts, "counts")
+
+    def history(
+        self,
+        *series: str,
+        streams: Sequence[str] = (),
+        start: datetime | None = None,
+        to: datetime | None = None,
+        step: str | None = None,
+        combine: str | None = None,
+    ) -> HistoryTable:
+        """Time series (`fps`, `tracks`, ...) as columns: of the last hour, or from `start` until `to`, with a value for
+        each `step` (`5m`).
+        """
+        query = {
+            "series": series,
+            "stream": streams,
+            "from": None if start is None else start.isoformat(),
+            "to": None if to is None else to.isoformat(),
+            "step": step,
+            "combine": combine,
+        }
+        return _typed(HistoryTable, self._connection.read(self._below("history"), query=query))
+
+    def recent_events(self, *, limit: int = 100) -> list[EventRecord | MessageRecord]:
+        """The last events and messages, oldest first."""
+        return self._recent({}, limit=limit).records
+
+    def events(
+        self,
+        *,
+        types: Sequence[str] = (),
+        streams: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+        rules: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        elements: Sequence[str] = (),
+        after: str | None = None,
+        reconnect_seconds: float = 60.0,
+    ) -> Iterator[Record]:
+        """Events and messages from this call on, or behind the record with the id `after`, as they come, without end.
+
+        Each argument chooses by names or globs (`gate*`). When the connection breaks off, it is made again, and the
+        records that came meanwhile follow; a `LostRecords` stands where some are missing. After `reconnect_seconds`
+        without an answer, Unreachable is raised. Close the iterator, or leave the loop, to end it.
+        """
+        wanted = {
+            "type": types,
+            "stream": streams,
+            "kind": kinds,
+            "rule": rules,
+            "label": labels,
+            "element": elements,
+        }
+        begin = self._recent(wanted, limit=1).newest if after is None else after
+        return follow(
+            self._connection,
+            self._below("events"),
+            query=wanted,
+            after=begin,
+            reconnect_seconds=reconnect_seconds,
+        )
+
+    def _recent(self, wanted: Mapping[str, Sequence[str]], *, limit: int) -> RecentRecords:
+        query = {**wanted, "limit": limit}
+        return _typed(RecentRecords, self._connection.read(self._below("events", "recent"), query=query))
 
     def _below(self, *names: str) -> str:
         return "/".join([self._path, *map(_segment, names)])

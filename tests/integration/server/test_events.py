@@ -17,9 +17,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from sightline import Batch, Pipeline
+from sightline.api import EventRecord, MessageRecord, RecentRecords
 from sightline.media import Event
 from sightline.server import listen
-from sightline.server.api.events import EventRecord, MessageRecord, RecentRecords
 from tests.integration.server.conftest import TOKEN, ask, endless, wait_for, watched
 
 EVENTS = "/api/v1/pipelines/street/events"

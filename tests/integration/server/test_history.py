@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 import pytest
 
 from sightline import Pipeline
+from sightline.api import HistoryRecords, HistoryTable, PresentCounts
 from sightline.server import listen
-from sightline.server.api.history import HistoryRecords, HistoryTable, PresentCounts
 from tests.integration.server.conftest import TOKEN, ask, wait_for, watched
 
 COUNTS, HISTORY = "/api/v1/pipelines/street/counts", "/api/v1/pipelines/street/history"

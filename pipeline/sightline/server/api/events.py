@@ -8,12 +8,12 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, WebSocket
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.exceptions import WebSocketException
 from starlette.responses import Response, StreamingResponse
 from starlette.status import WS_1001_GOING_AWAY, WS_1003_UNSUPPORTED_DATA, WS_1008_POLICY_VIOLATION
 
-from sightline.graph import MessageKind, StreamState
+from sightline.api import RecentRecords
 from sightline.server.api.served import PIPELINE, Served
 from sightline.server.feed import FeedClosed, Subscription
 from sightline.server.feed_records import (
@@ -28,54 +28,12 @@ from sightline.server.guard import Refused
 EVENTS = f"{PIPELINE}/events"
 _RETRY = b"retry: 2000\n\n"
 """What a browser waits before it connects again, in milliseconds; it also shows that the connection stands."""
-Scalar = str | int | float | bool
 Pattern = Annotated[str, Field(max_length=LONGEST_PATTERN)]
 Patterns = Annotated[list[Pattern], Query(max_length=MOST_PATTERNS)]
 Types = Annotated[
     list[Literal["event", "message"]],
     Query(alias="type", max_length=2, description="Events of rules, or messages of the run; both when not given."),
 ]
-
-
-class EventRecord(BaseModel):
-    """An event of a rule."""
-
-    id: str = Field(description="Its place in the feed, `EPOCH-NUMBER`.")
-    record: Literal["event"]
-    time: str = Field(description="When the image was taken, where that is known, else when the event was reported.")
-    time_source: str | None = Field(None, description="Whose clock the time of the image is from.")
-    stream: str
-    element: str | None = Field(None, description="The id of the step that reported it.")
-    label: str | None = Field(None, description="The label of the object that it is about.")
-    frame: int = Field(description="The number of the frame in its stream, from 0.")
-    pts_ns: int = Field(description="The time of the frame in its stream, in nanoseconds.")
-    event: dict[str, Any] = Field(
-        description="The event as JSON lines hold it: `kind`, `rule`, and what the kind adds."
-    )
-
-
-class MessageRecord(BaseModel):
-    """A message of the run."""
-
-    id: str = Field(description="Its place in the feed, `EPOCH-NUMBER`.")
-    record: Literal["message"]
-    time: str
-    stream: str | None = None
-    element: str | None = None
-    kind: MessageKind
-    text: str = Field(description="A sentence for a person.")
-    state: StreamState | None = Field(None, description="The state that the stream is in from now on.")
-    data: dict[str, Scalar] | None = Field(None, description="The numbers and names of the sentence.")
-
-
-FeedRecords = list[Annotated[EventRecord | MessageRecord, Field(discriminator="record")]]
-
-
-class RecentRecords(BaseModel):
-    """The last records."""
-
-    records: FeedRecords = Field(description="The records, oldest first.")
-    newest: str = Field(description="The id of the newest record of all: `after` it, everything is new.")
 
 
 def wanted_records(

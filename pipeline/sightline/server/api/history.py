@@ -12,13 +12,14 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
+from sightline.api import HistoryRecords, HistoryTable, LabelTotals, PresentCounts, StreamCounts
 from sightline.errors import OutputError
 from sightline.media.time import Duration, format_time
 from sightline.runtime.stats.snapshot import RunView
-from sightline.server.api.events import FeedRecords, Patterns, Wanted
+from sightline.server.api.events import Patterns, Wanted
 from sightline.server.api.served import PIPELINE, Served
 from sightline.server.guard import Refused
 from sightline.server.history import SeriesAnswer
@@ -43,57 +44,6 @@ Step = Annotated[
     Annotated[Duration, BeforeValidator(_number_of_seconds), Field(gt=0, le=31 * 86_400 * 10**9)] | None,
     Query(description="The time between two values, such as `10s` or `5m`, or a number of seconds."),
 ]
-
-
-class LabelTotals(BaseModel):
-    """How often a label was seen since the run began."""
-
-    objects: int = Field(description="Detections on all frames.")
-    tracks: int = Field(description="Distinct tracks.")
-
-
-class StreamCounts(BaseModel):
-    """What is counted of a stream."""
-
-    frames: int = Field(description="Frames processed since the run began.")
-    objects: dict[str, LabelTotals] = Field(description="Objects by label.")
-    rules: dict[str, dict[str, dict[str, int]]] = Field(
-        description="The counts of rules as `draw` shows them, by element, rule and name."
-    )
-
-
-class PresentCounts(BaseModel):
-    """What is counted now."""
-
-    time: str
-    running: bool
-    streams: dict[str, StreamCounts]
-
-
-class HistoryColumn(BaseModel):
-    """A series of one stream and key."""
-
-    series: str
-    stream: str
-    key: str = Field(description="The label, reason or rule; empty where the series has one value.")
-    unit: str
-    combine: str = Field(description="How samples were combined to the values.")
-    values: list[float | None] = Field(description="A value for each time; null where nothing is known.")
-
-
-class HistoryTable(BaseModel):
-    """Series at regular times."""
-
-    step: int = Field(description="The time between two values, in seconds.")
-    times: list[int] = Field(description="When the intervals begin, in seconds since 1970.")
-    columns: list[HistoryColumn]
-
-
-class HistoryRecords(BaseModel):
-    """Records of the feed."""
-
-    records: FeedRecords = Field(description="The records, oldest first.")
-    next: int | None = Field(description="What to give as `after` to get more; null when these are all.")
 
 
 def router_of(served: Served) -> APIRouter:

@@ -27,11 +27,13 @@ class Scripted(ThreadingHTTPServer):
     """A server that gives answers one after the other, the last one again and again; 0 breaks the connection off."""
 
     daemon_threads = True
+    missing_bytes = 0
 
     def __init__(self, *answers: tuple[int, str]) -> None:
         super().__init__(("127.0.0.1", 0), _Exchange)
         self.answers = list(answers)
         self.asked: list[tuple[str, str]] = []
+        self.last_ids: list[str] = []
 
     @property
     def url(self) -> str:
@@ -44,6 +46,7 @@ class _Exchange(BaseHTTPRequestHandler):
     def handle_any(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"] or 0))
         self.server.asked.append((self.command, self.path))
+        self.server.last_ids += filter(None, [self.headers["Last-Event-ID"]])
         status, text = self.server.answers[0]
         del self.server.answers[: len(self.server.answers) > 1]
         if not status:
@@ -51,9 +54,11 @@ class _Exchange(BaseHTTPRequestHandler):
             return
         self.send_response(status)
         self.send_header("Location", "http://127.0.0.1:9/")
-        self.send_header("Content-Length", str(len(text)))
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Length", str(len(text) + self.server.missing_bytes))
         self.end_headers()
         self.wfile.write(text.encode())
+        self.close_connection = self.server.missing_bytes > 0
 
     def do_GET(self) -> None:
         self.handle_any()
