@@ -116,7 +116,7 @@ class MessageRecord(BaseModel):
 
 
 class LostRecords(BaseModel):
-    """A note in the place of records that a client has missed, because it was too slow or too long away."""
+    """A note where records are missing, because the client was too slow or too long away."""
 
     record: Literal["lost"]
     count: int

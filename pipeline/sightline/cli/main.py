@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "elements": "List the installed elements and sources, or explain one.",
     "explain": "Print every value of a pipeline, and where it comes from.",
     "graph": "Draw a pipeline.",
+    "ctl": "See and steer a pipeline that runs with --listen.",
     "token": "Make, list or remove the tokens of those who may watch and steer.",
     "outbox": "Show, deliver or remove records that wait for destinations.",
     "bench": "Measure how fast a pipeline is, and what holds it back.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError
@@ -30,7 +30,7 @@ def follow(
     query: Mapping[str, Sequence[str]],
     after: str,
     reconnect_seconds: float,
-) -> Iterator[Record]:
+) -> Generator[Record, None, None]:
     """Yield the records behind the one with the id `after`, and go on there when the connection breaks off.
 
     Raises ClientError: Unreachable when nothing has answered for `reconnect_seconds`.

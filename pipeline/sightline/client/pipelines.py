@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ from sightline.api import (
     Verdict,
     Version,
 )
-from sightline.client.connection import Answer, Connection
+from sightline.client.connection import Answer, Connection, Query
 from sightline.client.errors import NotFound, UnexpectedAnswer
 from sightline.client.events import Record, follow
 
@@ -205,7 +205,7 @@ class PipelineClient:
         """Time series (`fps`, `tracks`, ...) as columns: of the last hour, or from `start` until `to`, with a value for
         each `step` (`5m`).
         """
-        query = {
+        query: Query = {
             "series": series,
             "stream": streams,
             "from": None if start is None else start.isoformat(),
@@ -230,7 +230,7 @@ class PipelineClient:
         elements: Sequence[str] = (),
         after: str | None = None,
         reconnect_seconds: float = 60.0,
-    ) -> Iterator[Record]:
+    ) -> Generator[Record, None, None]:
         """Events and messages from this call on, or behind the record with the id `after`, as they come, without end.
 
         Each argument chooses by names or globs (`gate*`). When the connection breaks off, it is made again, and the
@@ -255,7 +255,7 @@ class PipelineClient:
         )
 
     def _recent(self, wanted: Mapping[str, Sequence[str]], *, limit: int) -> RecentRecords:
-        query = {**wanted, "limit": limit}
+        query: Query = {**wanted, "limit": limit}
         return _typed(RecentRecords, self._connection.read(self._below("events", "recent"), query=query))
 
     def _below(self, *names: str) -> str:
