@@ -13,7 +13,7 @@ import pytest
 from sightline.errors import ConfigurationError
 from sightline.server.supervisor.claim import Claim, runtime_folder
 from sightline.server.supervisor.exposition import merged
-from sightline.server.supervisor.lifecycle import Backoff, PipelineState, signal_name, state_after
+from sightline.server.supervisor.lifecycle import Backoff, SupervisedState, signal_name, state_after
 from sightline.server.supervisor.supervisor import pipeline_name
 
 
@@ -35,15 +35,15 @@ def test_a_minute_of_running_begins_the_waits_anew() -> None:
 @pytest.mark.parametrize(
     ("code", "has_answered", "state"),
     [
-        (0, True, PipelineState.ENDED),
-        (3, True, PipelineState.ENDED),
-        (1, True, PipelineState.BACKING_OFF),
-        (2, False, PipelineState.INVALID),
-        (2, True, PipelineState.BACKING_OFF),
-        (-11, False, PipelineState.BACKING_OFF),
+        (0, True, SupervisedState.ENDED),
+        (3, True, SupervisedState.ENDED),
+        (1, True, SupervisedState.BACKING_OFF),
+        (2, False, SupervisedState.INVALID),
+        (2, True, SupervisedState.BACKING_OFF),
+        (-11, False, SupervisedState.BACKING_OFF),
     ],
 )
-def test_what_a_pipeline_is_after_its_worker_ended(code: int, has_answered: bool, state: PipelineState) -> None:
+def test_what_a_pipeline_is_after_its_worker_ended(code: int, has_answered: bool, state: SupervisedState) -> None:
     assert state_after(code, has_answered=has_answered) is state
 
 

@@ -12,12 +12,13 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Path
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, TypeAdapter
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from sightline.api import PipelineState
 from sightline.errors import ConfigurationError
 from sightline.runtime.stats.metrics import Families, Process
 from sightline.server.answers import Kept
@@ -33,22 +34,20 @@ from sightline.server.pages import page_file
 from sightline.server.supervisor.behind import PAGES, PIPELINES
 from sightline.server.supervisor.exchange import fetch
 from sightline.server.supervisor.exposition import merged
-from sightline.server.supervisor.lifecycle import PipelineState, SupervisedStatus
+from sightline.server.supervisor.lifecycle import SupervisedState, SupervisedStatus
 from sightline.server.supervisor.proxy import pass_on
 from sightline.server.supervisor.supervisor import Action, Supervisor
 
 _PAGE = {"/": "pipelines.html", "/pipelines.js": "pipelines.js"}
 _SHARED_PAGE = {"/page.css": "page.css", "/icon.svg": "icon.svg"}
-_SCRAPE_SECONDS = 2.0
+_ASK_SECONDS = 2.0
 _ACT_SECONDS = 30.0
-_WELL = frozenset({PipelineState.ENDED, PipelineState.STOPPED})
+_WELL = frozenset({SupervisedState.ENDED, SupervisedState.STOPPED})
 _Name = Annotated[str, Path(description="The name of a pipeline.")]
 
 
 class ExitInfo(BaseModel):
     """How the last worker of a pipeline ended. `log` holds the last lines that it wrote on standard error."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     at: float
     ran_seconds: float
@@ -58,20 +57,16 @@ class ExitInfo(BaseModel):
     log: list[str]
 
 
-class PipelineInfo(BaseModel):
-    """A pipeline of this server. `why` says what keeps it from running, or from being ready; times are epoch seconds.
+class SupervisedInfo(PipelineState):
+    """A pipeline of this server and its supervision. `why` says what keeps it from running, or from being ready; times
+    are epoch seconds. What only the pipeline knows (`streams`, `etag`) is 0 or empty while it does not answer.
 
     `failures_in_a_row` is what the wait for the next attempt grows with; `restarts` counts all attempts but the first.
     """
 
-    model_config = ConfigDict(from_attributes=True)
-
-    name: str
     file: str
-    state: PipelineState
+    state: SupervisedState
     since: float
-    running: bool
-    ready: bool
     why: str
     pid: int | None
     resident_bytes: int | None
@@ -126,19 +121,21 @@ class _Front:
         router = APIRouter(prefix=PIPELINES, tags=["pipelines"])
 
         @router.get("", summary="The pipelines of this server")
-        async def list_pipelines() -> list[PipelineInfo]:
-            return [_info(one) for one in self._supervisor.pipelines()]
+        async def list_pipelines() -> list[SupervisedInfo]:
+            statuses = self._supervisor.pipelines()
+            known = await asyncio.gather(*(self._ask(one.name, PIPELINES) for one in statuses))
+            return [_info(one, state) for one, state in zip(statuses, map(_state_in, known), strict=True)]
 
         @router.post("/{pipeline}/start", status_code=HTTPStatus.ACCEPTED, summary="Run a pipeline that does not run")
-        def start_pipeline(pipeline: _Name, actor: Admin) -> PipelineInfo:
+        def start_pipeline(pipeline: _Name, actor: Admin) -> SupervisedInfo:
             return self._act(pipeline, "start", actor)
 
         @router.post("/{pipeline}/stop", status_code=HTTPStatus.ACCEPTED, summary="Finish a pipeline and leave it so")
-        def stop_pipeline(pipeline: _Name, actor: Admin) -> PipelineInfo:
+        def stop_pipeline(pipeline: _Name, actor: Admin) -> SupervisedInfo:
             return self._act(pipeline, "stop", actor)
 
         @router.post("/{pipeline}/restart", status_code=HTTPStatus.ACCEPTED, summary="Run a pipeline anew")
-        def restart_pipeline(pipeline: _Name, actor: Admin) -> PipelineInfo:
+        def restart_pipeline(pipeline: _Name, actor: Admin) -> SupervisedInfo:
             return self._act(pipeline, "restart", actor)
 
         return note_roles(router)
@@ -166,10 +163,10 @@ class _Front:
             else:
                 await WebSocket(scope, receive, send).send_denial_response(answer)
 
-    def _act(self, name: str, action: Action, actor: Actor) -> PipelineInfo:
+    def _act(self, name: str, action: Action, actor: Actor) -> SupervisedInfo:
         if self._supervisor.find(name) is None:
             raise Refused(HTTPStatus.NOT_FOUND, _no_such(name))
-        with self._audit.change(actor, f"pipeline.{action}", target=name):
+        with self._audit.change(actor, f"{action} pipeline", target=name):
             status = self._supervisor.request(name, action).result(_ACT_SECONDS)
             if status is None:  # its file has gone meanwhile
                 raise ConfigurationError(_no_such(name))
@@ -204,20 +201,20 @@ class _Front:
 
     async def _make_metrics(self) -> bytes:
         statuses = self._supervisor.pipelines()
-        texts = await asyncio.gather(*(self._metrics_of(one.name) for one in statuses))
-        answered = {one.name: text for one, text in zip(statuses, texts, strict=True) if text}
+        texts = await asyncio.gather(*(self._ask(one.name, "/metrics") for one in statuses))
+        answered = {one.name: text.decode() for one, text in zip(statuses, texts, strict=True) if text}
         return (_own_metrics(statuses) + merged(answered)).encode()
 
-    async def _metrics_of(self, name: str) -> str:
-        """The metrics of a worker; nothing when it does not answer."""
+    async def _ask(self, name: str, path: str) -> bytes:
+        """What a worker answers; nothing when it does not."""
         pipeline = self._supervisor.find(name)
         if pipeline is None or not pipeline.is_answering:
-            return ""
+            return b""
         try:
-            status, body = await fetch(pipeline.socket, "/metrics", timeout_seconds=_SCRAPE_SECONDS)
+            status, body = await fetch(pipeline.socket, path, timeout_seconds=_ASK_SECONDS)
         except OSError:
-            return ""
-        return body.decode(errors="replace") if status == HTTPStatus.OK else ""
+            return b""
+        return body if status == HTTPStatus.OK else b""
 
 
 def _own_metrics(statuses: tuple[SupervisedStatus, ...]) -> str:
@@ -225,7 +222,7 @@ def _own_metrics(statuses: tuple[SupervisedStatus, ...]) -> str:
     states = [
         ({"pipeline": one.name, "state": str(state)}, int(one.state is state))
         for one in statuses
-        for state in PipelineState
+        for state in SupervisedState
     ]
     families.gauge("supervised_state", "1 for the state that the pipeline is in.", states)
     ready = [({"pipeline": one.name}, int(one.ready)) for one in statuses]
@@ -240,8 +237,14 @@ def _own_metrics(statuses: tuple[SupervisedStatus, ...]) -> str:
     return families_text(families.all)
 
 
-def _info(status: SupervisedStatus) -> PipelineInfo:
-    return PipelineInfo.model_validate(status)
+def _state_in(answer: bytes) -> PipelineState | None:
+    """What a worker says of its pipeline; None when it does not answer."""
+    return TypeAdapter(list[PipelineState]).validate_json(answer)[0] if answer else None
+
+
+def _info(status: SupervisedStatus, known: PipelineState | None = None) -> SupervisedInfo:
+    own = {"streams": 0, "etag": "", "saved": True} if known is None else known.model_dump()
+    return SupervisedInfo.model_validate({**own, **asdict(status)})
 
 
 def _absent(path: str, name: str, status: SupervisedStatus | None) -> Response:

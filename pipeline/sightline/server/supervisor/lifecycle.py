@@ -15,7 +15,7 @@ _DONE = frozenset({0, 3})
 WRONG = 2
 
 
-class PipelineState(StrEnum):
+class SupervisedState(StrEnum):
     """What a supervised pipeline is doing."""
 
     STARTING = "starting"
@@ -49,7 +49,7 @@ class SupervisedStatus:
 
     name: str
     file: str
-    state: PipelineState
+    state: SupervisedState
     since: float
     running: bool
     ready: bool
@@ -86,14 +86,14 @@ class Backoff:
         self.failures = 0
 
 
-def state_after(code: int, *, has_answered: bool) -> PipelineState:
+def state_after(code: int, *, has_answered: bool) -> SupervisedState:
     """What a pipeline is after its worker ended by itself. `code` is negative for a signal, as in `subprocess`.
 
     Code 2 is a mistake in the configuration, unless the worker had come up with it.
     """
     if code in _DONE:
-        return PipelineState.ENDED
-    return PipelineState.INVALID if code == WRONG and not has_answered else PipelineState.BACKING_OFF
+        return SupervisedState.ENDED
+    return SupervisedState.INVALID if code == WRONG and not has_answered else SupervisedState.BACKING_OFF
 
 
 def signal_name(code: int) -> str | None:

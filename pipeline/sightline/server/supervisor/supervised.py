@@ -21,7 +21,7 @@ from sightline.server.supervisor.lifecycle import (
     MANY_FAILURES,
     Backoff,
     Exit,
-    PipelineState,
+    SupervisedState,
     SupervisedStatus,
     signal_name,
     state_after,
@@ -74,7 +74,7 @@ class SupervisedPipeline:
         self._options, self._post, self._say = options, post, say
         self._claim = Claim(file)
         self._process: WorkerProcess | None = None
-        self._state, self._since = PipelineState.STARTING, time.time()
+        self._state, self._since = SupervisedState.STARTING, time.time()
         self._why = ""
         self._is_ready = self._has_answered = False
         self._silent_seconds = 0.0
@@ -104,7 +104,7 @@ class SupervisedPipeline:
             file=str(self.file),
             state=self._state,
             since=self._since,
-            running=self._state is PipelineState.RUNNING,
+            running=self._state is SupervisedState.RUNNING,
             ready=self._is_ready,
             why=self._why,
             pid=None if process is None else process.pid,
@@ -149,10 +149,10 @@ class SupervisedPipeline:
         try:
             while not self._is_closing:
                 if not self._is_wanted:
-                    self._become(PipelineState.STOPPED)
+                    self._become(SupervisedState.STOPPED)
                     await self._pause(None)
                     continue
-                self._become(PipelineState.STARTING)
+                self._become(SupervisedState.STARTING)
                 lock = await self._lock()
                 if lock is not None:
                     await self._run_once(lock)
@@ -210,7 +210,7 @@ class SupervisedPipeline:
         """
         while process.code is None:
             if await self._pause(_TICK_SECONDS):
-                self._become(PipelineState.STOPPING)
+                self._become(SupervisedState.STOPPING)
                 self._is_ready = False
                 await process.end(seconds=self._options.end_timeout)
                 return ""
@@ -247,7 +247,7 @@ class SupervisedPipeline:
             self._why = "" if self._is_ready else "; ".join(body.decode(errors="replace").splitlines()[1:])
             if not self._has_answered:
                 self._has_answered = True
-                self._become(PipelineState.RUNNING)
+                self._become(SupervisedState.RUNNING)
             await asyncio.sleep(_ASK_SECONDS if self._is_ready else _TICK_SECONDS)
 
     async def _settle(
@@ -267,9 +267,9 @@ class SupervisedPipeline:
         if trouble == "":
             return
         state = state_after(code, has_answered=self._has_answered)
-        if trouble or state is PipelineState.BACKING_OFF:
+        if trouble or state is SupervisedState.BACKING_OFF:
             await self._fail(reason, ran_seconds=ran_seconds)
-        elif state is PipelineState.ENDED:
+        elif state is SupervisedState.ENDED:
             self._backoff.reset()
             self._become(state, reason if code else "")
             self._tell(MessageKind.STOPPED, "it has come to its end")
@@ -284,7 +284,7 @@ class SupervisedPipeline:
         delay = self._backoff.fail(ran_seconds=ran_seconds)
         failures = self._backoff.failures
         self._next_attempt = time.monotonic() + delay
-        self._become(PipelineState.BACKING_OFF, reason)
+        self._become(SupervisedState.BACKING_OFF, reason)
         self._tell(MessageKind.ERROR, f"{reason}; next attempt in {delay:.0f} s")
         if failures >= MANY_FAILURES:
             self._why = f"{reason} ({failures} failures in a row)"
@@ -304,7 +304,7 @@ class SupervisedPipeline:
         self._interrupted.clear()
         return True
 
-    def _become(self, state: PipelineState, why: str = "") -> None:
+    def _become(self, state: SupervisedState, why: str = "") -> None:
         if state is not self._state:
             self._since = time.time()
         self._state, self._why = state, why
