@@ -101,11 +101,13 @@ class Outputs:
         return path
 
     def mark(self, path: Path) -> None:
-        """Mark a file that another library has made for us as written by Sightline; none is made."""
+        """Mark a file that another library has made for us as written by Sightline; none is made.
+
+        It is not opened: closing it would take away the locks that a library, such as SQLite, holds on it in this
+        process, and another process would take the file for one that nobody uses.
+        """
         with contextlib.suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            mark(descriptor)
-            os.close(descriptor)
+            mark(path)
 
     def lock(self, path: Path) -> IO[bytes] | None:
         """Take the lock of a file, which stands beside it, until the returned file is closed or the process ends; None

@@ -28,13 +28,18 @@ _unmarked: set[tuple[int, int]] = set()
 """Device and inode of the files of this process on file systems without attributes."""
 
 
-def mark(descriptor: int) -> None:
-    """Mark an open file as written by Sightline. What is no plain file, such as a pipe, needs no mark."""
-    about = os.fstat(descriptor)
+def mark(file: int | Path) -> None:
+    """Mark a file, open or by its path, as written by Sightline. What is no plain file, such as a pipe or a link, needs
+    no mark. Raises OSError where there is none of that path.
+    """
+    about = file.lstat() if isinstance(file, Path) else os.fstat(file)
     if not stat.S_ISREG(about.st_mode):
         return
     try:
-        os.setxattr(descriptor, ATTRIBUTE, b"1")
+        if isinstance(file, Path):
+            os.setxattr(file, ATTRIBUTE, b"1", follow_symlinks=False)
+        else:
+            os.setxattr(file, ATTRIBUTE, b"1")
     except (OSError, AttributeError):  # macOS and Windows have no such function in Python
         _unmarked.add((about.st_dev, about.st_ino))
 

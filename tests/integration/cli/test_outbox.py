@@ -87,11 +87,12 @@ def ports() -> tuple[int, int]:
 def running() -> Iterator[None]:
     """A pipeline in another process, which has made records for a destination that is away."""
     configure(free_port(), frames=None)
-    process = subprocess.Popen(
-        command("run", "street.yaml", "--quiet"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    log = Path("run.log")
+    with log.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(command("run", "street.yaml", "--quiet"), stdout=file, stderr=file)
     try:
-        wait_until(_has_records)
+        wait_until(lambda: _has_records() or process.poll() is not None)
+        assert process.poll() is None, log.read_text()
         yield
     finally:
         process.kill()
