@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "SIGHTLINE_TOKEN"  # noqa: S105  the name of a variable
 STEPS = "/steps"
+DOCUMENT = f"{API}v1/openapi.json"
 _LARGEST_SNAPSHOT_WH = (16_384, 16_384)
 _ABOUT = "See and steer a running video analytics pipeline."
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -101,13 +102,13 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
     return application, served
 
 
-def empty_application() -> FastAPI:
-    """Make an application without routes, which documents its API and answers errors as all do."""
+def empty_application(*, document_url: str | None = DOCUMENT) -> FastAPI:
+    """Make an application without routes, which answers errors as all do, and with the document of its API there."""
     application = Application(
         title="Sightline",
         version=version("sightline"),
         description=_ABOUT,
-        openapi_url=f"{API}v1/openapi.json",
+        openapi_url=document_url,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +23,12 @@ from tests.integration.server.several import (
     pipeline_text,
     serving,
 )
+from tests.integration.server.test_page import browser, page, until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+__all__ = ["browser", "page"]  # fixtures
 
 FUNCTIONS = """
 import atexit
@@ -174,6 +182,22 @@ def test_files_of_a_folder_are_followed(folder: Path) -> None:
         assert not is_alive(gate)
 
 
+def referred(document: object) -> set[str]:
+    """The schemas that a document refers to."""
+    return set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
+
+
+def test_the_page_shows_all_and_leads_to_each(gate: Server, page: Page) -> None:
+    page.goto(f"http://127.0.0.1:{gate.port}/?token={gate.viewer}")
+    until(page, "document.querySelector('#summary').textContent === '1 of 1 pipelines ready'")
+    until(page, "document.querySelector('.badge').textContent === 'ready'")
+
+    page.click(".card a")
+    until(page, "document.querySelector('#pipeline').textContent === 'gate'")
+    until(page, "(document.querySelector('.screen img') || {}).naturalWidth === 64")
+    assert page.url == f"http://127.0.0.1:{gate.port}/pipelines/gate/"
+
+
 @pytest.fixture
 def gate(folder: Path) -> Iterator[Server]:
     """A server of one pipeline that is ready."""
@@ -193,6 +217,11 @@ def test_a_server_is_asked_about_all_and_passes_on_what_is_about_one(gate: Serve
     assert gate.ask("/pipelines/gate/streams/cam/image.jpg").body.startswith(b"\xff\xd8")
     assert gate.ask("/").text.startswith("<!doctype html>")
     assert gate.ask(f"{API}/gate").json()["pipeline"] == "gate"
+    document = gate.ask("/api/v1/openapi.json").json()
+    for path in ("", "/{pipeline}/restart", "/{pipeline}/streams", "/{pipeline}/configuration"):
+        assert f"{API}{path}" in document["paths"]
+    assert "SupervisedInfo" in json.dumps(document["paths"][API])
+    assert referred(document) <= set(document["components"]["schemas"])
     with Client(f"http://127.0.0.1:{gate.port}", token=gate.admin) as client:
         (listed,) = client.pipelines()
         assert (listed.name, listed.running, listed.ready, listed.streams) == ("gate", True, True, 1)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Path
 from pydantic import BaseModel, TypeAdapter
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
@@ -24,7 +24,7 @@ from sightline.runtime.stats.metrics import Families, Process
 from sightline.server.answers import Kept
 from sightline.server.api.document import note_roles
 from sightline.server.api.served import Admin
-from sightline.server.application import empty_application
+from sightline.server.application import DOCUMENT, empty_application
 from sightline.server.audit import Actor, AuditLog
 from sightline.server.credentials import token_file
 from sightline.server.guard import Refused, refusal
@@ -79,8 +79,8 @@ class SupervisedInfo(PipelineState):
 
 def front_of(supervisor: Supervisor, journal: Journal) -> FastAPI:
     """Make the application, without access control. `journal` has the messages about all pipelines."""
-    application = empty_application()
-    front = _Front(supervisor, journal)
+    application = empty_application(document_url=None)
+    front = _Front(supervisor, journal, own_document=application.openapi)
     application.include_router(front.monitoring())
     application.include_router(front.api())
     application.router.routes.append(Mount(PAGES.rstrip("/"), app=front.to_page))
@@ -91,8 +91,9 @@ def front_of(supervisor: Supervisor, journal: Journal) -> FastAPI:
 class _Front:
     """Answers what is about all pipelines, and passes on what is about one."""
 
-    def __init__(self, supervisor: Supervisor, journal: Journal) -> None:
+    def __init__(self, supervisor: Supervisor, journal: Journal, *, own_document: Callable[[], dict[str, Any]]) -> None:
         self._supervisor = supervisor
+        self._own_document = own_document
         self._journal = journal
         self._audit = AuditLog(token_file().with_name("audit.jsonl"))
         self._metrics = Kept(self._make_metrics)
@@ -106,6 +107,7 @@ class _Front:
             "/readyz": self._answer_readiness,
             "/metrics": self._answer_metrics,
             "/status": self._answer_status,
+            DOCUMENT: self._answer_document,
         }
         for path, answer in known.items():
             router.add_api_route(path, answer, methods=["GET", "HEAD"])
@@ -189,6 +191,15 @@ class _Front:
     async def _answer_status(self) -> Response:
         return Response(await self._status.get(), media_type="application/json")
 
+    async def _answer_document(self) -> Response:
+        """The document of the front, with the routes about one pipeline as soon as there is a worker that has them."""
+        document = self._own_document()
+        for status in self._supervisor.pipelines():
+            if answer := await self._ask(status.name, DOCUMENT):
+                document = _joined(json.loads(answer), document)
+                break
+        return JSONResponse(document)
+
     async def _make_status(self) -> bytes:
         process = Process.now()
         plain = {
@@ -235,6 +246,17 @@ def _own_metrics(statuses: tuple[SupervisedStatus, ...]) -> str:
     if held is not None:
         families.gauge("supervisor_resident_memory_bytes", "Memory of the server in front.", [({}, held)])
     return families_text(families.all)
+
+
+def _joined(worker: dict[str, Any], front: dict[str, Any]) -> dict[str, Any]:
+    """One document of two; what both describe is as the front does it."""
+    paths = {path: {**worker["paths"].get(path, {}), **front["paths"].get(path, {})} for path in worker["paths"]}
+    schemas = {**worker["components"]["schemas"], **front["components"]["schemas"]}
+    return {
+        **front,
+        "paths": {**paths, **{path: one for path, one in front["paths"].items() if path not in paths}},
+        "components": {**front["components"], "schemas": schemas},
+    }
 
 
 def _state_in(answer: bytes) -> PipelineState | None:
