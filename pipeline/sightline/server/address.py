@@ -50,7 +50,9 @@ class Address:
     def bind(self) -> socket.socket:
         """Return a socket that listens here. Raises ConfigurationError when the port is taken."""
         family, place = self.resolve()
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening = socket.socket(
+            family, socket.SOCK_STREAM, socket.IPPROTO_TCP
+        )  # asyncio: no delay for known TCP only
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNSENT_BYTES)  # its connections inherit it
