@@ -58,7 +58,7 @@ def test_answers_are_sent_at_once() -> None:
             server = await loop.create_server(Noting, sock=listening)
             await accepted.wait()
             option: int = made[0].get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-            made[0].close()  # type: ignore[attr-defined]
+            made[0].close()
             server.close()
             return option
 
