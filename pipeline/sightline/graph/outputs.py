@@ -96,7 +96,17 @@ class Outputs:
         return True
 
     def prepare(self, path: Path) -> Path:
-        """Make the folder of an output and see that a plain file can be written there. Raises OutputError."""
+        """Make the folder of an output and see that a plain file can be written there. Raises OutputError.
+
+        A file that has content is not opened, for the reason that `mark` gives: it may be open in this process.
+        """
+        with contextlib.suppress(OSError):
+            about = path.lstat()
+            if stat.S_ISREG(about.st_mode) and about.st_size and os.access(path, os.W_OK):
+                self._check_replaced(path)
+                mark(path)
+                self._report(path)
+                return path
         os.close(self._opened(path))
         return path
 

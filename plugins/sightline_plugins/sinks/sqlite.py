@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -45,7 +45,6 @@ _INSERT: dict[Table, str] = {
 _BUSY_SECONDS = 2.0
 _WRITE_NS = 200_000_000
 _FULL_BYTES = 1 << 16
-_HEADER_BYTES, _VERSION_AT, _APPLICATION_ID_AT = 100, 60, 68
 _REASONS = {
     "SQLITE_FULL": "the disk is full",
     "SQLITE_BUSY": "another program has locked the database",
@@ -317,15 +316,18 @@ def _mistake(*, application_id: int, version: int) -> str:
 
 
 def _mistake_in(path: Path) -> str:
-    """Return why the file there is no database to append to, by its header; empty where there is none."""
+    """Return why the file there is no database to append to; empty where there is none."""
     if not path.is_file() or not path.stat().st_size:
         return ""
-    with path.open("rb") as file:
-        header = file.read(_HEADER_BYTES)
-    if not header.startswith(b"SQLite format 3\x00") or len(header) < _HEADER_BYTES:
-        return _REASONS["SQLITE_NOTADB"]
-    version, application_id = (int.from_bytes(header[at : at + 4], "big") for at in (_VERSION_AT, _APPLICATION_ID_AT))
-    return _mistake(application_id=application_id, version=version)
+    # By SQLite: it knows the files that are open in this process, and closing one of them takes no locks away. Without
+    # a log nobody has the file open; an immutable database leaves no side files behind.
+    options = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, timeout=0)) as connection:
+            found = {name: _pragma(connection, name) for name in ("application_id", "user_version")}
+    except sqlite3.Error as error:
+        return _REASONS["SQLITE_NOTADB"] if _is_called(error, "SQLITE_NOTADB") else ""
+    return _mistake(application_id=found["application_id"], version=found["user_version"])
 
 
 def _is_called(error: Exception, name: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.runtime.database import Database
+from sightline.runtime.database import Database, DatabaseInUse
 
 FREE = """
 import fcntl, sys
@@ -36,3 +36,17 @@ def test_the_locks_of_sqlite_are_held_while_it_is_open(tmp_path: Path, side: str
     database.close()
     assert taken.returncode != 0
     assert "BlockingIOError" in taken.stderr or "PermissionError" in taken.stderr
+
+
+@pytest.mark.parametrize(("side", "byte"), [("-shm", INDEX_IN_USE), ("", SHARED)])
+def test_a_second_one_in_this_process_takes_no_locks_away(tmp_path: Path, side: str, byte: int) -> None:
+    path = tmp_path / "x.outbox"
+    database = Database(path, what="outbox", schema="CREATE TABLE IF NOT EXISTS a (b);", version=1)
+    with pytest.raises(DatabaseInUse):
+        Database(path, what="outbox", schema="CREATE TABLE IF NOT EXISTS a (b);", version=1)
+    command = [sys.executable, "-c", FREE, f"{path}{side}", str(byte)]
+
+    taken = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    database.close()
+    assert taken.returncode != 0
