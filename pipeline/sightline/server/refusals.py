@@ -51,6 +51,7 @@ REFUSALS: Mapping[int, str] = MappingProxyType(
         422: "The request or the configuration is wrong; `problems` says where.",
         428: "If-Match is needed.",
         429: "Too many requests.",
+        431: "The address and the headers are too long.",
         503: "It cannot be done now.",
     }
 )
