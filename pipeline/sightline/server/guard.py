@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from http import HTTPStatus
 from time import monotonic
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from anyio import to_thread
 from starlette.exceptions import HTTPException
@@ -140,8 +140,9 @@ class Guard:
         rates.note(address)
         if path == LOGIN:
             return await self._login(Request(scope, receive))
-        if path == "/" and "token" in connection.query_params:
-            return await self._welcome(connection.query_params["token"], address, is_secure=_is_secure(scope))
+        if "token" in connection.query_params and _is_for_a_page(connection):
+            shown, place = connection.query_params["token"], f"/{path.lstrip('/')}"
+            return await self._welcome(shown, address, is_secure=_is_secure(scope), place=place)
         identity = await self._identify(connection, address)
         if identity is None:
             if self._is_open_here and _host_name(connection) not in _LOOPBACK_NAMES:
@@ -196,15 +197,15 @@ class Guard:
         except ValueError as error:
             raise Refused(HTTPStatus.BAD_REQUEST, "the form cannot be read") from error
         token = fields.get("token", [""])[0].strip()
-        return await self._welcome(token, _address(request.scope), is_secure=_is_secure(request.scope))
+        return await self._welcome(token, _address(request.scope), is_secure=_is_secure(request.scope), place="/")
 
-    async def _welcome(self, token: str, address: str, *, is_secure: bool) -> Response:
-        """Exchange a token for a session, and lead to the page without the token in its address."""
+    async def _welcome(self, token: str, address: str, *, is_secure: bool, place: str) -> Response:
+        """Exchange a token for a session, and lead to a page without the token in its address."""
         if not token:
             raise Refused(HTTPStatus.UNAUTHORIZED, "a token is needed")
         await self._identify_token(token, address)
         session = await to_thread.run_sync(self._credentials.session, token)
-        answer = PlainTextResponse("see /\n", HTTPStatus.SEE_OTHER, {"Location": "/"})
+        answer = PlainTextResponse(f"see {place}\n", HTTPStatus.SEE_OTHER, {"Location": quote(place)})
         answer.set_cookie(
             self._cookie, session or "", max_age=_COOKIE_SECONDS, httponly=True, samesite="strict", secure=is_secure
         )
@@ -222,6 +223,13 @@ def identity_of(scope: Scope) -> Identity | None:
     """Who asks; None on routes that are open."""
     identity = scope.get("state", {}).get("identity")
     return identity if isinstance(identity, Identity) else None
+
+
+def _is_for_a_page(connection: HTTPConnection) -> bool:
+    """Whether somebody opens a page: what it loads then shows the session."""
+    if connection.scope["type"] != "http" or connection.scope["method"] not in _READING:
+        return False
+    return connection.url.path == "/" or "text/html" in connection.headers.get("accept", "")
 
 
 def _remove_token(scope: Scope) -> None:

@@ -161,6 +161,14 @@ def test_a_form_without_the_token_is_refused(body: str) -> None:
     assert ask(guard(), "/login", method="POST", body=body).status in (400, 401, 413)
 
 
+def test_a_page_that_is_opened_with_a_token_leads_to_itself_without_it() -> None:
+    html = {"Accept": "text/html,*/*"}
+
+    assert ask(guard(), f"/steps/publish-1/?token={TOKEN}", **html).headers["location"] == "/steps/publish-1/"
+    assert ask(guard(), f"//evil.example/?token={TOKEN}", **html).headers["location"] == "/evil.example/"
+    assert ask(guard(), "/steps/publish-1/?token=wrong", **html).status == 401
+
+
 def test_login_is_a_post() -> None:
     assert ask(guard(), "/login").status == 405
 

@@ -23,8 +23,8 @@ class Player {
 
   connect() {
     this.status.textContent = "connecting";
-    const scheme = window.location.protocol === "https:" ? "wss:" : "ws:";
-    const address = `${scheme}//${window.location.host}/live/${encodeURIComponent(this.name)}${query}`;
+    const address = new URL(`live/${encodeURIComponent(this.name)}${query}`, window.location.href);
+    address.protocol = window.location.protocol === "https:" ? "wss:" : "ws:";
     this.socket = new WebSocket(address);
     this.socket.binaryType = "arraybuffer";
     this.socket.onmessage = (message) => this.receive(message.data);
