@@ -183,28 +183,24 @@ class StageThread(Worker):
         tap.link.send(branched)
 
     def _end_stream(self, mark: StreamEnd) -> None:
-        for node in self.stage.nodes:
-            try:
-                node.end_stream(mark.stream)
-            except OperatorError as error:
-                if not self._goes_on(error):
-                    raise
-        for outlet in self.stage.outlets:
-            outlet.send(mark)
-        if self._group.has_passed_all(mark):
+        if self._tell_all(mark, lambda node: node.end_stream(mark.stream)):
             self._events.stream_ended(mark.stream)
 
     def _pause_stream(self, mark: StreamPause) -> None:
+        if self._tell_all(mark, lambda node: node.pause_stream(mark.stream)):
+            self._events.stream_paused(mark.stream, number=mark.number)
+
+    def _tell_all(self, mark: StreamEnd | StreamPause, tell: Callable[[Node], None]) -> bool:
+        """Tell the nodes what a mark says, and send it on; return whether it has passed all stages."""
         for node in self.stage.nodes:
             try:
-                node.pause_stream(mark.stream)
+                tell(node)
             except OperatorError as error:
                 if not self._goes_on(error):
                     raise
         for outlet in self.stage.outlets:
             outlet.send(mark)
-        if self._group.has_passed_all(mark):
-            self._events.stream_paused(mark.stream, number=mark.number)
+        return self._group.has_passed_all(mark)
 
     def _change_options(self, mark: OptionsChange) -> None:
         for node in self.stage.nodes:
