@@ -159,11 +159,11 @@ def _is_interrupted(caught: Interrupts) -> bool:
 
 
 def _check_report_path(path: str | None, *, config: Path, overwrite: bool) -> None:
+    if path is None or path == "-":
+        return
     from sightline.graph.outputs import FOREIGN
     from sightline.graph.ownership import is_foreign
 
-    if path is None or path == "-":
-        return
     target = Path(path)
     if target.is_dir():
         raise click.BadParameter(f"{path} is a folder: name a file in it.", param_hint="--report")

@@ -105,10 +105,10 @@ def test_a_pattern_that_is_none_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_detector_is_no_classifier_and_no_embedder(tmp_path: Path) -> None:
-    model = write_shapes(tmp_path / "map.onnx", inputs={"images": [1, 3, 32, 32]}, outputs={"map": [1, 84, 100]})
+    model = write_shapes(tmp_path / "map.onnx", inputs={"images": [1, 3, 640, 640]}, outputs={"map": [1, 84, 8400]})
 
-    assert "fit no head" in problems(classify(model))["head",]
-    assert "fit no head" in problems(Embed(model=model))["head",]
+    assert "use the step `detect`" in problems(classify(model))["head",]
+    assert "use the step `detect`" in problems(Embed(model=model))["head",]
 
 
 def test_a_step_that_runs_on_objects_needs_them_and_adds_none(model: Path) -> None:

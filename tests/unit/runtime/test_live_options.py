@@ -223,7 +223,7 @@ def test_others_are_built_anew_in_the_same_reload_and_none_is_changed_when_that_
         return ConfigurationError("no such model")
 
     with Pipeline.from_description(described(Adjusted(id="a"), Tally(id="t"))) as pipeline:
-        wait_until(lambda: operator("a").values)
+        wait_for(operator("a"), 0)
         gated = Gated(gate=lambda: None, error=fail)
         with pytest.raises(ConfigurationError, match="no such model"):
             pipeline.reload(described(Adjusted(id="a", value=1), gated), prove=0).wait(LIMIT_SECONDS)
@@ -233,7 +233,7 @@ def test_others_are_built_anew_in_the_same_reload_and_none_is_changed_when_that_
         pipeline.reload(described(Tee(branches={"x": (Adjusted(id="a", value=1),)}), Tally()), prove=0).wait(
             LIMIT_SECONDS
         )
-        wait_until(lambda: 1 in operator("a").values.values())
+        wait_for(operator("a"), 1)
 
     assert values_over_time(operator("a")) == [0, 1]
     assert reloaded(messages) == ["reloaded: changed a; rebuilt tally-1; gone t"]
