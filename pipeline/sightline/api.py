@@ -18,8 +18,8 @@ class PipelineState(BaseModel):
     name: str
     running: bool
     ready: bool = Field(description="Whether every stream is live, or has been read.")
-    streams: int
-    etag: str = Field(description="The tag of its configuration.")
+    streams: int | None = Field(description="None while the pipeline does not answer the server in front of it.")
+    etag: str = Field(description="The tag of its configuration; empty while the pipeline does not answer.")
     saved: bool = Field(description="Whether the configuration is that of its file.")
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -21,6 +21,7 @@ from tests.conftest import missing
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 Lint = Callable[[str], str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,13 @@ def ask(port: int, path: str, *, method: str = "GET", token: str | None = None, 
         connection.close()
 
 
-def wait_for(condition: Callable[[], object], *, seconds: float = 60) -> None:
-    """Wait until something is so; fail when it is not in time."""
+def wait_for(condition: Callable[[], T | None], *, seconds: float = 60) -> T:
+    """Wait until something is so, and return it; fail when it is not in time."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, "it did not become so in time"
         time.sleep(0.02)
+    return found
 
 
 def endless(**options: object) -> dict[str, object]:

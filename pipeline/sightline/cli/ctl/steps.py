@@ -50,7 +50,8 @@ def show(server: Server, element: str | None, as_json: bool) -> None:
         return
     words = ["running" if state.running else "not running", "ready" if state.ready else "not ready"]
     words += [] if state.saved else ["changed since its file was written"]
-    click.echo(f"{state.name}: {', '.join(words)}, {state.streams} streams, configuration {state.etag}")
+    words += [] if state.streams is None else [f"{state.streams} streams", f"configuration {state.etag}"]
+    click.echo(f"{state.name}: {', '.join(words)}")
     click.echo(columns([("id", "purpose"), *((one.id, one.purpose) for one in elements)], indent="  "))
 
 

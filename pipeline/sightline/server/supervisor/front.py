@@ -59,7 +59,7 @@ class ExitInfo(BaseModel):
 
 class SupervisedInfo(PipelineState):
     """A pipeline of this server and its supervision. `why` says what keeps it from running, or from being ready; times
-    are epoch seconds. What only the pipeline knows (`streams`, `etag`) is 0 or empty while it does not answer.
+    are epoch seconds. What only the pipeline knows (`streams`, `etag`) is None or empty while it does not answer.
 
     `failures_in_a_row` is what the wait for the next attempt grows with; `restarts` counts all attempts but the first.
     """
@@ -265,7 +265,7 @@ def _state_in(answer: bytes) -> PipelineState | None:
 
 
 def _info(status: SupervisedStatus, known: PipelineState | None = None) -> SupervisedInfo:
-    own = {"streams": 0, "etag": "", "saved": True} if known is None else known.model_dump()
+    own = {"streams": None, "etag": "", "saved": True} if known is None else known.model_dump()
     return SupervisedInfo.model_validate({**own, **asdict(status)})
 
 
