@@ -12,6 +12,13 @@ from pydantic import BaseModel, Field
 Scalar = str | int | float | bool
 
 
+class SessionInfo(BaseModel):
+    """Who asks: the name of the token, and its role (viewer, operator or admin)."""
+
+    name: str
+    role: str
+
+
 class PipelineState(BaseModel):
     """A pipeline of this server."""
 

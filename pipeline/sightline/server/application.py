@@ -34,6 +34,7 @@ from sightline.server.images import Images, encoder, viewpoint
 from sightline.server.journal import Journal
 from sightline.server.limits import Limits
 from sightline.server.monitoring import Monitoring
+from sightline.server.pages import dashboard_router
 from sightline.server.policy import Policy
 from sightline.server.refusals import ANSWERS, PROBLEM, REFUSALS
 from sightline.server.serving import Certificate, ServerThread
@@ -96,6 +97,7 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
         images=shown,
         snapshots=snapshots,
     )
+    application.include_router(dashboard_router())
     for router in routers_of(served):
         application.include_router(router)
     application.router.routes.append(Mount(STEPS, app=_Steps(mounts)))

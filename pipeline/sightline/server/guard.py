@@ -20,7 +20,7 @@ from sightline.server.credentials import Credentials, Identity, Role
 from sightline.server.pages import ask_for_token
 
 API = "/api/"
-LOGIN = "/login"
+LOGIN, LOGOUT = "/login", "/logout"
 _HEALTH = "/healthz"
 _MONITORING = frozenset({_HEALTH, "/readyz", "/metrics", "/status"})
 _READING = frozenset({"GET", "HEAD"})
@@ -29,7 +29,7 @@ _COOKIE_SECONDS = 30 * 24 * 3600
 _MOST_LOGIN_BYTES = 4096
 _SAFE = {
     "Content-Security-Policy": (
-        "default-src 'self'; media-src 'self' blob:; img-src 'self' data:; base-uri 'none'; form-action 'self';"
+        "default-src 'self'; media-src 'self' blob:; img-src 'self' data: blob:; base-uri 'none'; form-action 'self';"
         " frame-ancestors 'none'"
     ),
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -140,6 +140,8 @@ class Guard:
         rates.note(address)
         if path == LOGIN:
             return await self._login(Request(scope, receive))
+        if path == LOGOUT:
+            return self._log_out(Request(scope))
         if "token" in connection.query_params and _is_for_a_page(connection):
             shown, place = connection.query_params["token"], f"/{path.lstrip('/')}"
             return await self._welcome(shown, address, is_secure=_is_secure(scope), place=place)
@@ -150,7 +152,7 @@ class Guard:
             if self._is_open_here and path in _MONITORING:
                 return None
             if path == "/":
-                return ask_for_token()
+                return ask_for_token(connection)
             raise Refused(
                 HTTPStatus.UNAUTHORIZED,
                 "a token is needed: Authorization: Bearer TOKEN (`sightline token add NAME` makes one)",
@@ -198,6 +200,14 @@ class Guard:
             raise Refused(HTTPStatus.BAD_REQUEST, "the form cannot be read") from error
         token = fields.get("token", [""])[0].strip()
         return await self._welcome(token, _address(request.scope), is_secure=_is_secure(request.scope), place="/")
+
+    def _log_out(self, request: Request) -> Response:
+        """Make the browser forget its session."""
+        if request.method != "POST":
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "POST here to log out", {"Allow": "POST"})
+        answer = PlainTextResponse("see /\n", HTTPStatus.SEE_OTHER, {"Location": "/"})
+        answer.delete_cookie(self._cookie, httponly=True, samesite="strict", secure=_is_secure(request.scope))
+        return answer
 
     async def _welcome(self, token: str, address: str, *, is_secure: bool, place: str) -> Response:
         """Exchange a token for a session, and lead to a page without the token in its address."""

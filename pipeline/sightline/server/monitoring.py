@@ -1,4 +1,4 @@
-"""The routes for monitoring, and the page with its images."""
+"""The routes for monitoring, and the live images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from sightline.server.guard import Refused
 from sightline.server.images import Images
 from sightline.server.journal import Journal
 from sightline.server.metrics import CONTENT_TYPE, metrics_text
-from sightline.server.pages import PAGE, page_file
 from sightline.server.status import not_ready, status_json
 
 
@@ -54,8 +53,6 @@ class Monitoring:
         }
         for path, answer in known.items():
             router.add_api_route(path, answer, methods=["GET", "HEAD"])
-        for path, name in PAGE.items():
-            router.add_api_route(path, partial(page_file, name), methods=["GET", "HEAD"])
         return router
 
     async def _answer_health(self) -> Response:

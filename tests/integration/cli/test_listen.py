@@ -75,12 +75,12 @@ def test_the_first_token_is_shown_once_and_opens_everything(start: Start, sightl
 
     assert link.startswith(f"{url}?token=")
     assert get(url)[0] == 401
-    assert get(link.replace("/?", "/page.js?"))[0] == 200
+    assert get(link.replace("/?", "/dashboard/app.js?"))[0] == 200
     made = sightline("token", "add", "anna", **own).stdout.strip()
-    assert get(f"{url}page.js", Authorization=f"Bearer {made}")[0] == 200
+    assert get(f"{url}dashboard/app.js", Authorization=f"Bearer {made}")[0] == 200
     assert "anna   viewer" in sightline("token", "list", **own).stdout
     assert sightline("token", "remove", "anna", **own).returncode == 0
-    assert get(f"{url}page.js", Authorization=f"Bearer {made}")[0] == 401
+    assert get(f"{url}dashboard/app.js", Authorization=f"Bearer {made}")[0] == 401
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=300)
 

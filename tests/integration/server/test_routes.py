@@ -16,7 +16,7 @@ from sightline.errors import ConfigurationError
 from sightline.server import Listener, limits, listen
 from tests.integration.server.conftest import TOKEN, ask, endless, wait_for, watched
 
-ROUTES = ("/", "/page.css", "/page.js", "/icon.svg", "/healthz", "/readyz", "/metrics", "/status", "/nowhere")
+ROUTES = ("/", "/dashboard/app.js", "/dashboard/icon.svg", "/healthz", "/readyz", "/metrics", "/status", "/nowhere")
 IMAGE = "/streams/gate/image.jpg"
 
 
@@ -100,7 +100,9 @@ def test_head_is_answered_without_a_body(listener: Listener) -> None:
     assert (answer.status, answer.body, answer.headers["content-length"]) == (200, b"", "3")
 
 
-@pytest.mark.parametrize("path", ["/../routes.py", "/page/../../routes.py", "/%2e%2e/routes.py", "/token.html", "//"])
+@pytest.mark.parametrize(
+    "path", ["/../routes.py", "/dashboard/../../routes.py", "/dashboard/%2e%2e/%2e%2e/pages.py", "/dashboard/", "//"]
+)
 def test_no_other_file_is_served(listener: Listener, viewer: str, path: str) -> None:
     assert ask(listener.port, path, token=viewer).status == 404
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sightline.client import Client
+from tests.integration.dashboard.browser import browser, page, until
 from tests.integration.figures import Record
 from tests.integration.server.conftest import Lint, wait_for
 from tests.integration.server.several import (
@@ -23,7 +24,6 @@ from tests.integration.server.several import (
     pipeline_text,
     serving,
 )
-from tests.integration.server.test_page import browser, page, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -189,13 +189,11 @@ def referred(document: object) -> set[str]:
 
 def test_the_page_shows_all_and_leads_to_each(gate: Server, page: Page) -> None:
     page.goto(f"http://127.0.0.1:{gate.port}/?token={gate.viewer}")
-    until(page, "document.querySelector('#summary').textContent === '1 of 1 pipelines ready'")
-    until(page, "document.querySelector('.badge').textContent === 'ready'")
+    until(page, "document.querySelector('.card .badge')?.textContent === 'ready'")
 
     page.click(".card a")
-    until(page, "document.querySelector('#pipeline').textContent === 'gate'")
-    until(page, "(document.querySelector('.screen img') || {}).naturalWidth === 64")
-    assert page.url == f"http://127.0.0.1:{gate.port}/pipelines/gate/"
+    until(page, "document.querySelector('#summary .badge')?.textContent === '1 of 1 streams live'")
+    assert page.url.startswith(f"http://127.0.0.1:{gate.port}/#/gate")
 
 
 @pytest.fixture
@@ -212,7 +210,7 @@ def test_a_server_is_asked_about_all_and_passes_on_what_is_about_one(gate: Serve
     assert gate.ask("/pipelines/gate/readyz").text == "ready\n"
     assert gate.ask("/pipelines/gate").headers["location"] == "gate/"
     assert gate.ask("/pipelines/gate/").text.startswith("<!doctype html>")
-    assert gate.ask("/pipelines/gate/page.js").status == 200
+    assert gate.ask("/pipelines/gate/dashboard/app.js").status == 200
     assert [one["name"] for one in gate.ask("/pipelines/gate/status").json()["streams"]] == ["cam"]
     assert gate.ask("/pipelines/gate/streams/cam/image.jpg").body.startswith(b"\xff\xd8")
     assert gate.ask("/").text.startswith("<!doctype html>")

@@ -14,6 +14,7 @@ from sightline.server.api import (
     history,
     pipelines,
     rules,
+    session,
     streams,
     versions,
 )
@@ -25,3 +26,4 @@ def routers_of(served: Served) -> Iterator[APIRouter]:
     """Make the routes about a pipeline."""
     for part in (pipelines, streams, capture, elements, rules, configuration, versions, events, history):
         yield note_roles(part.router_of(served))
+    yield note_roles(session.router())

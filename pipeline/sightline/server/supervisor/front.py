@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -22,6 +21,7 @@ from sightline.api import PipelineState
 from sightline.errors import ConfigurationError
 from sightline.runtime.stats.metrics import Families, Process
 from sightline.server.answers import Kept
+from sightline.server.api import session
 from sightline.server.api.document import note_roles
 from sightline.server.api.served import Admin
 from sightline.server.application import DOCUMENT, empty_application
@@ -30,7 +30,7 @@ from sightline.server.credentials import token_file
 from sightline.server.guard import Refused, refusal
 from sightline.server.journal import Journal
 from sightline.server.metrics import CONTENT_TYPE, families_text
-from sightline.server.pages import page_file
+from sightline.server.pages import dashboard_router
 from sightline.server.supervisor.behind import PAGES, PIPELINES
 from sightline.server.supervisor.exchange import fetch
 from sightline.server.supervisor.exposition import merged
@@ -38,8 +38,6 @@ from sightline.server.supervisor.lifecycle import SupervisedState, SupervisedSta
 from sightline.server.supervisor.proxy import pass_on
 from sightline.server.supervisor.supervisor import Action, Supervisor
 
-_PAGE = {"/": "pipelines.html", "/pipelines.js": "pipelines.js"}
-_SHARED_PAGE = {"/page.css": "page.css", "/icon.svg": "icon.svg"}
 _ASK_SECONDS = 2.0
 _ACT_SECONDS = 30.0
 _WELL = frozenset({SupervisedState.ENDED, SupervisedState.STOPPED})
@@ -81,7 +79,9 @@ def front_of(supervisor: Supervisor, journal: Journal) -> FastAPI:
     """Make the application, without access control. `journal` has the messages about all pipelines."""
     application = empty_application(document_url=None)
     front = _Front(supervisor, journal, own_document=application.openapi)
+    application.include_router(dashboard_router())
     application.include_router(front.monitoring())
+    application.include_router(note_roles(session.router()))
     application.include_router(front.api())
     application.router.routes.append(Mount(PAGES.rstrip("/"), app=front.to_page))
     application.router.routes.append(Mount(PIPELINES, app=front.to_api))
@@ -111,11 +111,6 @@ class _Front:
         }
         for path, answer in known.items():
             router.add_api_route(path, answer, methods=["GET", "HEAD"])
-        for path, name in _PAGE.items():
-            page = partial(page_file, name, package="sightline.server.supervisor")
-            router.add_api_route(path, page, methods=["GET", "HEAD"])
-        for path, name in _SHARED_PAGE.items():
-            router.add_api_route(path, partial(page_file, name), methods=["GET", "HEAD"])
         return router
 
     def api(self) -> APIRouter:

@@ -14,12 +14,12 @@ from starlette.staticfiles import StaticFiles
 
 from sightline import Pipeline
 from tests.conftest import REPOSITORY
+from tests.integration.dashboard.browser import browser as browser
+from tests.integration.dashboard.browser import page as page
+from tests.integration.dashboard.browser import until
 from tests.integration.delivery.servers import program
 from tests.integration.server.api.conftest import Steered, steps
 from tests.integration.server.conftest import endless, wait_for
-from tests.integration.server.test_page import browser as browser
-from tests.integration.server.test_page import page as page
-from tests.integration.server.test_page import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

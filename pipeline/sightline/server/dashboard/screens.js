@@ -1,0 +1,7 @@
+// The screens of a pipeline in the order of the menu. A screen is a module in `screens/` that is loaded when it is shown;
+// its default export is a component that gets `{pipeline, rest, query}` of the route.
+
+/** @type {{name: string, title: string, load: () => Promise<{default: Function}>}[]} */
+export const SCREENS = [
+  { name: "wall", title: "wall.screen", load: () => import("./screens/wall.js") },
+];

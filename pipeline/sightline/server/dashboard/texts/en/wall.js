@@ -1,0 +1,5 @@
+export const wall = {
+  rate: "{rate} frames/s",
+  screen: "Live",
+  title: "Live",
+};

@@ -1,0 +1,16 @@
+// All texts of the dashboard. A translation is a folder beside `en` with the same files, chosen here.
+
+import { shell } from "./en/shell.js";
+import { pipelines } from "./en/pipelines.js";
+import { wall } from "./en/wall.js";
+
+export const LANGUAGE = "en";
+const TEXTS = { shell, pipelines, wall };
+
+/** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
+export function t(key, values = {}) {
+  const [part, name] = key.split(".");
+  const text = TEXTS[part]?.[name];
+  if (text === undefined) throw new Error(`there is no text ${key}`);
+  return text.replace(/\{(\w+)\}/g, (_, field) => String(values[field] ?? ""));
+}
