@@ -6,9 +6,9 @@ import json
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -187,6 +187,12 @@ def referred(document: object) -> set[str]:
     return set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
 
 
+def operations(document: Any, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The method and path of each operation, with names instead of parameters."""
+    paths = {path: re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], "1"), path) for path in document["paths"]}
+    return [(method.upper(), paths[path]) for path, methods in document["paths"].items() for method in methods]
+
+
 def test_the_page_shows_all_and_leads_to_each(gate: Server, page: Page) -> None:
     page.goto(f"http://127.0.0.1:{gate.port}/?token={gate.viewer}")
     until(page, "document.querySelector('.card .badge')?.textContent === 'ready'")
@@ -235,10 +241,12 @@ def test_a_server_is_asked_about_all_and_passes_on_what_is_about_one(gate: Serve
     assert lint(metrics) == ""
 
     # who may do what
-    assert gate.ask(API, token="").status == 401
     assert gate.ask("/pipelines/gate/", token="").status == 401
+    for method, path in operations(document, {"pipeline": "gate", "stream": "cam", "element": "draw-1"}):
+        assert gate.ask(path, method=method, token="").status == 401, (method, path)
+        if method != "GET":
+            assert gate.ask(path, method=method, token=gate.viewer).status == 403, (method, path)
     for action in ("start", "stop", "restart"):
-        assert gate.ask(f"{API}/gate/{action}", method="POST", token=gate.viewer).status == 403
         assert gate.ask(f"{API}/yard/{action}", method="POST").status == 404
     assert gate.pipeline("gate")["restarts"] == 0
 
