@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,12 +15,16 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     PlainSerializer,
     StringConstraints,
     ValidationInfo,
     WithJsonSchema,
 )
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 _UNITS = {"B": 1, "kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "TB": 1_000_000_000_000}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|[kK]B|MB|GB|TB)\s*")
@@ -50,6 +55,27 @@ Size = Annotated[
     WithJsonSchema({"type": ["string", "integer"], "unit": "size", "examples": ["500MB", "20GB"]}),
 ]
 """A field that holds bytes and is written as a size in YAML ("20GB", or a number of bytes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Metadata of a text option whose form a regular expression describes, which editors get; errors say `text`,
+    such as "must be step.rule".
+    """
+
+    pattern: str
+    text: str
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
+
+    def _check(self, value: str) -> str:
+        if re.fullmatch(self.pattern, value) is None:
+            raise ValueError(f"{self.text}, not {value!r}")
+        return value
 
 
 def matching(patterns: Sequence[str] | None, streams: Iterable[str]) -> tuple[str, ...]:

@@ -20,13 +20,14 @@ from typing import Annotated, Any
 from pydantic import StringConstraints
 
 from sightline.graph.described import Described
+from sightline.graph.fields import Shape
 from sightline.graph.transport import Record
 
 _MOST_ENTITIES = 200
 """Entities of one stream at most."""
 _CUMULATIVE = frozenset({"in", "out", "visitors"})
 """Numbers that only grow while the pipeline runs; others go up and down."""
-_TopicName = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^+#\x00]+$")]
+_TopicName = Annotated[str, Shape(r"[^+#\x00]+", "must be a topic without + and #")]
 
 
 class HomeAssistant(Described):

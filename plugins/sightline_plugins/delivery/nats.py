@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from sightline.errors import ConfigurationError, DestinationLost, MissingExtra
 from sightline.graph import CheckContext, InputPath, Problem, Site
 from sightline.graph.described import Described
-from sightline.graph.fields import Size
+from sightline.graph.fields import Shape, Size
 from sightline.graph.transport import Record, Transport
 from sightline.media.time import Duration
 from sightline.runtime.threads import LoopThread
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 class JetStream(Described):
     """The stream of JetStream that keeps the records for its consumers."""
 
-    stream: Annotated[str, Field(pattern=r"^[^\s.*>/\\]+$", max_length=255)] = "SIGHTLINE"
+    stream: Annotated[str, Shape(r"[^\s.*>/\\]+", "must be without spaces and . * > / \\"), Field(max_length=255)] = (
+        "SIGHTLINE"
+    )
     """Name of the stream."""
     create: bool = True
     """Create the stream when it does not exist, for all subjects that `subject` can be. One that exists is not changed:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from sightline.graph.described import Described
+from sightline.graph.fields import Shape
 from sightline.media.objects import STRUCTURES
 
 
@@ -29,7 +30,11 @@ def _free(name: str) -> str:
 
 _TAKEN = STRUCTURES | {"frame", "xyxy", "confidence", "class_id", "track_id", "parent", "origin", "label"}
 
-AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(_free)]
+AttributeName = Annotated[
+    str,
+    Shape(r"[A-Za-z][A-Za-z0-9_-]{0,63}", "must begin with a letter, and hold letters, digits, - and _ (at most 64)"),
+    AfterValidator(_free),
+]
 """Name of an attribute of objects."""
 AttributeLabels = Annotated[Mapping[AttributeName, tuple[str, ...]], Field(min_length=1)]
 """Labels by attribute, for a classifier with several outputs."""

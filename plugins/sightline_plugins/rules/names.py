@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import StringConstraints
-
+from sightline.graph.fields import Shape
 from sightline.media import Event
 
-RuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+\.[^\s]+$")]
+RuleName = Annotated[str, Shape(r"[A-Za-z0-9_-]+\.\S+", "must be `step.rule` or `step.rule.direction`")]
 """`step.rule` or `step.rule.direction`; `step` is an id, or the name of the element."""
 
 

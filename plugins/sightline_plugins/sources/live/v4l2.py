@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints
 
 from sightline.graph import Site, SourceReader
+from sightline.graph.fields import Shape
 from sightline.media import Stream
 from sightline_plugins.decode.kinds import is_device
 from sightline_plugins.sources.options import LiveOptions, Side
@@ -27,7 +28,7 @@ class V4l2(LiveOptions):
 
     name: ClassVar[str] = "v4l2"
 
-    uri: Annotated[str, StringConstraints(pattern=r"^/dev/(video\d+|v4l/by-(id|path)/[^/]+)$")]
+    uri: Annotated[str, Shape(r"/dev/(video\d+|v4l/by-(id|path)/[^/]+)", "must be /dev/video0 or /dev/v4l/by-id/...")]
     """The device, `/dev/video0` or `/dev/v4l/by-id/...`."""
     size: tuple[Side, Side] | None = None
     """Width and height to ask for."""
