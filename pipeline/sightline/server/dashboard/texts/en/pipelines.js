@@ -1,6 +1,4 @@
 export const pipelines = {
-  ask: "{action} {name}?",
-  file: "file",
   lastExit: "last end {ago} ago: {reason}",
   memory: "memory",
   needsAdmin: "This needs the role admin.",

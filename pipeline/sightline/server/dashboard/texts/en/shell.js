@@ -3,8 +3,6 @@ export const shell = {
   cannotShow: "This screen could not be shown: {error}",
   choose: "Pipeline",
   close: "Close",
-  dark: "Dark",
-  light: "Light",
   loading: "Loading",
   logOut: "Log out",
   menu: "Screens",
