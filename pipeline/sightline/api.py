@@ -47,6 +47,34 @@ class ElementInfo(BaseModel):
     options: dict[str, Any]
     changes_live: list[str] = Field(description="Options whose change keeps the state; others build the step anew.")
     json_schema: dict[str, Any] = Field(description="JSON Schema of the options, as of the YAML file.")
+    labels: list[str] | None = Field(
+        description="Labels of the objects that reach it; null when they are not known before they come."
+    )
+
+
+class NewSteps(BaseModel):
+    """Steps to add, and where."""
+
+    steps: list[str | dict[str, Any]] = Field(
+        description="The steps as in YAML, in their order.",
+        examples=[["track", {"zones": {"plaza": {"polygon": [[0.2, 0.4], [0.8, 0.4], [0.8, 0.9]]}}}]],
+        min_length=1,
+        max_length=64,
+    )
+    after: str | None = Field(
+        None,
+        description="The id of the step that they follow, in the same branch; null puts them before all others.",
+        max_length=128,
+    )
+
+
+class RuleKind(BaseModel):
+    """An element whose rules are drawn: what a new step can be."""
+
+    kind: str = Field(description="The name of the element, such as `zones`.")
+    outline: str = Field(description="How it is drawn: as an open `line` or a closed `zone`.")
+    purpose: str
+    json_schema: dict[str, Any] = Field(description="JSON Schema of the options, as of the YAML file.")
 
 
 class RuleInfo(BaseModel):

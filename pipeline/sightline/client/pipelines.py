@@ -118,6 +118,22 @@ class PipelineClient:
         """Change options of a step: they are merged into the present ones, and None takes one out."""
         return self._write("PATCH", "elements", element_id, json=options, if_match=if_match, prove=prove)
 
+    def add_elements(
+        self,
+        steps: Sequence[str | Mapping[str, Any]],
+        *,
+        after: str | None,
+        if_match: str | None = None,
+        prove: float | None = None,
+    ) -> Changed:
+        """Add steps, as in YAML, behind the one with the id `after`, in its branch; None: before all others."""
+        body = {"steps": steps, "after": after}
+        return self._write("POST", "elements", json=body, if_match=if_match, prove=prove)
+
+    def remove_element(self, element_id: str, *, if_match: str | None = None, prove: float | None = None) -> Changed:
+        """Remove a step."""
+        return self._write("DELETE", "elements", element_id, if_match=if_match, prove=prove)
+
     def rules(self) -> list[RuleInfo]:
         """All rules with what they have counted."""
         return self._read(list[RuleInfo], "rules")
@@ -137,6 +153,19 @@ class PipelineClient:
     ) -> Changed:
         """Add a rule to a step, or replace it, while it counts."""
         return self._write("PUT", "rules", element_id, name, json=options, if_match=if_match, prove=prove)
+
+    def change_rules(
+        self,
+        rules: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
+        *,
+        if_match: str | None = None,
+        prove: float | None = None,
+    ) -> Changed:
+        """Change several rules at once, by step and name: add or replace them, None removes one. All or none.
+
+        A rule that goes while an equal one comes in the same step is renamed: its counts go along.
+        """
+        return self._write("PATCH", "rules", json=rules, if_match=if_match, prove=prove)
 
     def remove_rule(
         self, element_id: str, name: str, *, if_match: str | None = None, prove: float | None = None

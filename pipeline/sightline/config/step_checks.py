@@ -117,6 +117,20 @@ def unknown_labels(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator
                     yield (*key, *below), _message(label, known)
 
 
+def reaching_labels(steps: Sequence[Step], *, streams: Sequence[str]) -> dict[str, frozenset[str] | None]:
+    """Return by id of each element the labels of the objects that steps before it find; None when any may come, or when
+    no step before it finds objects. It may read model files.
+    """
+    ids = (identity for identity, _ in identify(tuple(steps)))
+    return {
+        next(ids): None
+        if _ANY_LABEL in found or not found
+        else frozenset(label for label in found if label is not None)
+        for _, _, reached in arrivals(steps, streams=streams, adds=_found)
+        for found in [frozenset[str | None]().union(*reached.values())]
+    }
+
+
 def _found(element: Element) -> frozenset[str | None]:
     if not isinstance(element, FindsLabels):
         return frozenset((_ANY_LABEL,)) if Capability.OBJECTS in element.provided() else frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -123,8 +123,25 @@ class PipelineDescription(Described):
     def with_element(self, element_id: str, element: Element) -> PipelineDescription:
         """Return a description in which this element is the step with that id. Raises ConfigurationError."""
         self.element(element_id)
+        return self._with_instead(element_id, (element,))
+
+    def with_steps(self, steps: Sequence[Step], *, after: str | None) -> PipelineDescription:
+        """Return a description with more steps, behind the step with that id and in its branch; None: before all.
+        Raises ConfigurationError.
+        """
+        if after is None:
+            return self.model_copy(update={"steps": (*steps, *self.steps)})
+        element = self.element(after)
+        return self._with_instead(after, (element, *steps))
+
+    def without_element(self, element_id: str) -> PipelineDescription:
+        """Return a description without the step with that id. Raises ConfigurationError."""
+        self.element(element_id)
+        return self._with_instead(element_id, ())
+
+    def _with_instead(self, element_id: str, steps: Sequence[Step]) -> PipelineDescription:
         ids = iter([one for one, _ in self.elements()])
-        return self.model_copy(update={"steps": _replaced(self.steps, element_id, element, ids)})
+        return self.model_copy(update={"steps": _replaced(self.steps, element_id, steps, ids)})
 
     def limit(self, outputs: Outputs) -> None:
         """Let no output be written over a file that is read (clips, models, cards, the file with more streams), and
@@ -187,13 +204,13 @@ def _walk(steps: tuple[Step, ...]) -> Iterator[Element]:
                 yield from _walk(branch)
 
 
-def _replaced(steps: tuple[Step, ...], wanted: str, element: Element, ids: Iterator[str]) -> tuple[Step, ...]:
+def _replaced(steps: tuple[Step, ...], wanted: str, instead: Sequence[Step], ids: Iterator[str]) -> tuple[Step, ...]:
     replaced: list[Step] = []
     for step in steps:
         if isinstance(step, Element):
-            replaced.append(element if next(ids) == wanted else step)
+            replaced += instead if next(ids) == wanted else (step,)
         else:
-            branches = {name: _replaced(branch, wanted, element, ids) for name, branch in step.branches.items()}
+            branches = {name: _replaced(branch, wanted, instead, ids) for name, branch in step.branches.items()}
             replaced.append(step.model_copy(update={"branches": branches}))
     return tuple(replaced)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.config.parts import registry
 
 from sightline.config import InvalidConfiguration, load_description
-from sightline.config.step_checks import unknown_labels
+from sightline.config.step_checks import reaching_labels, unknown_labels
 from sightline.graph import Capability, Element, Outputs, Parallel, Tee
 from sightline.graph.tree import Step
 
@@ -146,3 +146,17 @@ def test_no_element_is_asked_what_it_finds_when_no_option_names_a_label() -> Non
             raise AssertionError("asked")
 
     assert told(Expensive(), Count()) == []
+
+
+def test_the_labels_that_reach_a_step_are_known_by_its_id() -> None:
+    steps = (COUNT_PEOPLE, CARS, Tee(branches={"a": (PEOPLE, COUNT_PEOPLE)}), COUNT_CARS, UNTOLD, COUNT_CARS)
+
+    assert reaching_labels(steps, streams=("gate",)) == {
+        "count-1": None,
+        "find-1": None,
+        "find-2": {"car", "van"},
+        "count-2": {"car", "van", "person"},
+        "count-3": {"car", "van"},
+        "find-3": {"car", "van"},
+        "count-4": None,
+    }

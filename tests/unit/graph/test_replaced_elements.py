@@ -28,3 +28,24 @@ def test_one_element_is_replaced_at_any_depth_and_no_other(element_id: str) -> N
 def test_an_id_that_no_step_has_is_refused_with_those_there_are() -> None:
     with pytest.raises(ConfigurationError, match="no step has the id 'x'; the ids are remark-1, remark-2, t"):
         TREE.with_element("x", SAME)
+
+
+@pytest.mark.parametrize("element_id", ["remark-1", "remark-2", "t", "remark-3", "remark-4"])
+def test_steps_are_added_behind_a_step_in_its_branch_and_taken_out_again(element_id: str) -> None:
+    more = TREE.with_steps([Tally(id="new"), Tally(id="newer")], after=element_id)
+
+    ids = [one for one, _ in more.elements()]
+    place = ids.index(element_id) + 1
+    assert ids[place : place + 2] == ["new", "newer"]
+    assert more.without_element("newer").without_element("new") == TREE
+
+
+def test_steps_are_added_before_all_others() -> None:
+    assert next(one for one, _ in TREE.with_steps([Tally()], after=None).elements()) == "tally-1"
+
+
+def test_a_step_that_is_not_there_is_neither_followed_nor_removed() -> None:
+    with pytest.raises(ConfigurationError, match="no step has the id 'x'"):
+        TREE.with_steps([Tally()], after="x")
+    with pytest.raises(ConfigurationError, match="no step has the id 'x'"):
+        TREE.without_element("x")

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Response
 
-from sightline.api import Changed, ElementInfo
+from sightline.api import Changed, ElementInfo, NewSteps
 from sightline.config import parse_steps
 from sightline.config.schema import page_of
+from sightline.config.step_checks import reaching_labels
 from sightline.graph import Element, PipelineDescription
 from sightline.graph.live_options import changes_live
 from sightline.graph.masked import masked
@@ -25,16 +26,54 @@ def router_of(served: Served) -> APIRouter:
     """Make the routes."""
     router = APIRouter(tags=["elements"], dependencies=[Depends(served.known)])
     pipeline = served.pipeline
+    kept: dict[str, dict[str, frozenset[str] | None]] = {}
+
+    def reaching_now() -> tuple[PipelineDescription, dict[str, frozenset[str] | None]]:
+        """The description, and the labels that reach its steps; these are kept, as models may have to be read."""
+        present = pipeline.configuration
+        labels = kept.get(present.etag)
+        if labels is None:
+            kept.clear()
+            labels = kept[present.etag] = reaching_labels(
+                present.description.steps, streams=list(present.description.sources)
+            )
+        return present.description, labels
 
     @router.get(ELEMENTS, summary="List the steps")
     def list_elements(response: Response) -> list[ElementInfo]:
         response.headers["ETag"] = f'"{pipeline.configuration.etag}"'
-        return [_info(element_id, element) for element_id, element in pipeline.description.elements()]
+        present, labels = reaching_now()
+        return [_info(element_id, element, labels[element_id]) for element_id, element in present.elements()]
+
+    @router.post(ELEMENTS, summary="Add steps")
+    async def add_elements(new: NewSteps, actor: Admin, if_match: IfMatch = None, prove: Prove = None) -> Changed:
+        """Between two batches. Steps that are there keep their state as long as their ids stay: `zones-1` counts."""
+
+        def edit(description: PipelineDescription) -> PipelineDescription:
+            check_text(served, new.steps, key=("pipeline",))
+            if new.after is not None:
+                known_element(description, new.after)
+            return description.with_steps(parse_steps(new.steps, registry=served.registry), after=new.after)
+
+        return await change(
+            served, actor, "add elements", new.after or "", edit, expected=tag_in(if_match), prove=prove
+        )
 
     @router.get(ELEMENT, summary="Show a step")
     def show_element(element: str, response: Response) -> ElementInfo:
         response.headers["ETag"] = f'"{pipeline.configuration.etag}"'
-        return _info(element, known_element(pipeline.description, element))
+        present, labels = reaching_now()
+        return _info(element, known_element(present, element), labels[element])
+
+    @router.delete(ELEMENT, summary="Remove a step")
+    async def remove_element(element: str, actor: Admin, if_match: IfMatch = None, prove: Prove = None) -> Changed:
+        """What it counted stays in the report."""
+
+        def edit(description: PipelineDescription) -> PipelineDescription:
+            known_element(description, element)
+            return description.without_element(element)
+
+        return await change(served, actor, "remove element", element, edit, expected=tag_in(if_match), prove=prove)
 
     @router.patch(ELEMENT, summary="Change options of a step")
     async def change_element(
@@ -75,19 +114,19 @@ def with_options(
     served: Served, description: PipelineDescription, element_id: str, patch: dict[str, Any], *, whole: bool = False
 ) -> PipelineDescription:
     """Return a description in which a step has other options, merged with the present ones; `whole` options are those
-    of the patch alone. Raises ConfigurationError for what is wrong with them.
+    of the patch alone. Null takes one out. Raises ConfigurationError for what is wrong with them.
     """
     element = known_element(description, element_id)
     known = options_of_element(element)
     check_text(served, [{element.name: patch}], key=("pipeline",))
     back = unmasked(patch, known)
-    given = {**known, **back} if whole else merged(known, back)
+    given = merged({name: value for name, value in known.items() if not whole or name not in back}, back)
     (read,) = parse_steps([{element.name: given}], registry=served.registry)
     assert isinstance(read, Element)
     return description.with_element(element_id, read)
 
 
-def _info(element_id: str, element: Element) -> ElementInfo:
+def _info(element_id: str, element: Element, labels: frozenset[str] | None) -> ElementInfo:
     kind = type(element)
     live = [field.alias or name for name, field in kind.model_fields.items() if changes_live(field)]
     return ElementInfo(
@@ -97,4 +136,5 @@ def _info(element_id: str, element: Element) -> ElementInfo:
         options=masked(element),
         changes_live=live,
         json_schema=kind.model_json_schema(by_alias=True),
+        labels=None if labels is None else sorted(labels),
     )

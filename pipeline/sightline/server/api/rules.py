@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache, partial
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Response
 
-from sightline.api import Changed, RuleInfo
+from sightline.api import Changed, RuleInfo, RuleKind
+from sightline.config.schema import page_of
+from sightline.errors import ConfigurationError
 from sightline.graph import PipelineDescription
 from sightline.graph.masked import masked
+from sightline.graph.registry import Registry
 from sightline.graph.rule import Rule
 from sightline.server.api.changing import change
 from sightline.server.api.elements import known_element, with_options
 from sightline.server.api.served import PIPELINE, IfMatch, Operator, Prove, Served, tag_in
 from sightline.server.guard import Refused
+
+if TYPE_CHECKING:
+    from sightline.pipeline import Pipeline
 
 RULES = f"{PIPELINE}/rules"
 RULE = f"{RULES}/{{element}}/{{rule}}"
@@ -25,34 +33,23 @@ def router_of(served: Served) -> APIRouter:
     router = APIRouter(tags=["rules"], dependencies=[Depends(served.known)])
     pipeline = served.pipeline
 
-    def infos() -> list[RuleInfo]:
-        view = pipeline.view()
-        counted = {} if view is None else view.counts
-        return [
-            RuleInfo(
-                element=element_id,
-                kind=element.name,
-                outline=element.outline,
-                name=name,
-                options=dict(options[name]) if isinstance(options.get(name), dict) else options,
-                counts={stream: rules[name] for stream, rules in counted.get(element_id, {}).items() if name in rules},
-            )
-            for element_id, element in pipeline.description.elements()
-            if isinstance(element, Rule)
-            for options in [masked(element)]
-            for name in element.rule_names()
-        ]
+    kinds = cache(partial(_rule_kinds, served.registry))
 
     @router.get(RULES, summary="List the rules with their counts")
     def list_rules(response: Response) -> list[RuleInfo]:
         response.headers["ETag"] = f'"{pipeline.configuration.etag}"'
-        return infos()
+        return _infos(pipeline)
+
+    @router.get(f"{PIPELINE}/rule-kinds", summary="List the kinds of rules that are drawn")
+    def list_kinds() -> list[RuleKind]:
+        """What a step that is added can be, besides those that are there."""
+        return kinds()
 
     @router.get(RULE, summary="Show a rule")
     def show_rule(element: str, rule: str, response: Response) -> RuleInfo:
         response.headers["ETag"] = f'"{pipeline.configuration.etag}"'
         _check_rule(served, element, rule)
-        return next(one for one in infos() if (one.element, one.name) == (element, rule))
+        return next(one for one in _infos(pipeline) if (one.element, one.name) == (element, rule))
 
     @router.put(RULE, summary="Add a rule, or replace it")
     async def put_rule(
@@ -79,6 +76,24 @@ def router_of(served: Served) -> APIRouter:
             served, actor, "put rule", f"{element}/{rule}", edit, expected=tag_in(if_match), prove=prove
         )
 
+    @router.patch(RULES, summary="Change several rules at once")
+    async def change_rules(
+        rules: Annotated[
+            dict[str, dict[str, dict[str, Any] | None]],
+            Body(
+                description="By step and name, each rule as in YAML; null removes one.",
+                examples=[{"zones-1": {"plaza": {"polygon": [[0.2, 0.4], [0.8, 0.4], [0.8, 0.9]]}, "old": None}}],
+            ),
+        ],
+        actor: Operator,
+        if_match: IfMatch = None,
+        prove: Prove = None,
+    ) -> Changed:
+        """All or none. A rule that goes while an equal one comes in the same step is renamed: its counts go along."""
+        target = ", ".join(f"{element}/{name}" for element, changes in rules.items() for name in changes)
+        edit = partial(_with_rules, served, rules)
+        return await change(served, actor, "change rules", target, edit, expected=tag_in(if_match), prove=prove)
+
     @router.delete(RULE, summary="Remove a rule")
     async def remove_rule(
         element: str, rule: str, actor: Operator, if_match: IfMatch = None, prove: Prove = None
@@ -92,6 +107,60 @@ def router_of(served: Served) -> APIRouter:
         )
 
     return router
+
+
+def _infos(pipeline: Pipeline) -> list[RuleInfo]:
+    view = pipeline.view()
+    counted = {} if view is None else view.counts
+    return [
+        RuleInfo(
+            element=element_id,
+            kind=element.name,
+            outline=element.outline,
+            name=name,
+            options=dict(options[name]) if isinstance(options.get(name), dict) else options,
+            counts={stream: rules[name] for stream, rules in counted.get(element_id, {}).items() if name in rules},
+        )
+        for element_id, element in pipeline.description.elements()
+        if isinstance(element, Rule)
+        for options in [masked(element)]
+        for name in element.rule_names()
+    ]
+
+
+def _rule_kinds(registry: Registry) -> list[RuleKind]:
+    return [
+        RuleKind(
+            kind=name,
+            outline=kind.outline,
+            purpose=page_of(kind).purpose,
+            json_schema=kind.model_json_schema(by_alias=True),
+        )
+        for name in registry.element_names
+        for kind in [_rule_kind(registry, name)]
+        if kind is not None
+    ]
+
+
+def _rule_kind(registry: Registry, name: str) -> type[Rule] | None:
+    """Return an element whose rules are named shapes among its options; None for others, and for broken ones."""
+    try:
+        kind = registry.element(name)
+    except ConfigurationError:
+        return None
+    return kind if issubclass(kind, Rule) and kind.model_config.get("extra") == "allow" else None
+
+
+def _with_rules(
+    served: Served, rules: Mapping[str, dict[str, dict[str, Any] | None]], description: PipelineDescription
+) -> PipelineDescription:
+    for element, changes in rules.items():
+        _check_holds_rules(served, element)
+        for name, options in changes.items():
+            if options is None:
+                _check_rule(served, element, name)
+        description = with_options(served, description, element, changes, whole=True)
+    return description
 
 
 def _has(description: PipelineDescription, element_id: str, rule: str) -> bool:

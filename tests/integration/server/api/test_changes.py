@@ -84,6 +84,66 @@ def test_a_change_made_from_another_version_is_refused(steered: Steered) -> None
     assert again.status == 200
 
 
+def test_several_rules_change_at_once(steered: Steered) -> None:
+    before = steered.pipeline.configuration.number
+    moved = {"from": [0.2, 0.5], "to": [0.8, 0.5]}
+    changes = {"zones-1": {"plaza": None, "square": PLAZA}, "lines-1": {"gate_in": moved}}
+
+    answer = steered.operator.ask("rules", "PATCH", changes)
+
+    assert (answer.status, answer.json()["version"]) == (200, before + 1)
+    assert rule(steered, "gate_in", "lines-1")["options"] == moved
+    assert rule(steered, "square")["options"] == PLAZA
+    assert steered.viewer.ask("rules/zones-1/plaza").status == 404
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({"lines-1": {"gate_in": {"from": [0, 0], "to": [1, 1]}}, "zones-1": {"plaza": {}}}, 422, "polygon"),
+        ({"lines-1": {"gate_in": {"from": [0, 0], "to": [1, 1]}}, "zones-1": {"other": None}}, 404, "no rule 'other'"),
+        ({"zones-1": {"plaza": None}}, 422, "no zone is given"),
+        ({"draw-1": {"plaza": PLAZA}}, 404, "has no rules"),
+    ],
+)
+def test_of_several_rules_none_changes_when_one_is_wrong(
+    steered: Steered, changes: object, status: int, said: str
+) -> None:
+    before = steered.pipeline.configuration.etag
+
+    answer = steered.operator.ask("rules", "PATCH", changes)
+
+    assert (answer.status, said in answer.json()["detail"]) == (status, True)
+    assert steered.pipeline.configuration.etag == before
+
+
+def test_steps_are_added_behind_another_and_removed(steered: Steered) -> None:
+    new = {"steps": ["track", {"lines": {"exit": {"from": [0, 0.5], "to": [1, 0.5]}}}], "after": "zones-1"}
+
+    assert steered.admin.ask("elements", "POST", new).status == 200
+    ids = [one["id"] for one in steered.viewer.ask("elements").json()]
+    assert ids == ["replay-1", "track-1", "lines-1", "zones-1", "track-2", "lines-2", "draw-1"]
+    wait_for(lambda: rule(steered, "exit", "lines-2")["counts"])
+    assert steered.admin.ask("elements/lines-2", "DELETE").status == 200
+    assert steered.viewer.ask("elements/lines-2").status == 404
+
+
+def test_steps_that_cannot_be_are_explained(steered: Steered) -> None:
+    assert "the ids are" in steered.admin.ask("elements", "POST", {"steps": ["draw"], "after": "x"}).json()["detail"]
+    first = steered.admin.ask("elements", "POST", {"steps": [{"zones": {"a": PLAZA}}], "after": None})
+    assert (first.status, "zones needs" in first.json()["detail"]) == (422, True)
+    assert steered.operator.ask("elements", "POST", {"steps": ["draw"], "after": "draw-1"}).status == 403
+
+
+def test_the_kinds_of_rules_and_the_labels_that_reach_them_are_told(steered: Steered) -> None:
+    kinds = {one["kind"]: one for one in steered.viewer.ask("rule-kinds").json()}
+
+    assert (kinds["zones"]["outline"], kinds["lines"]["outline"]) == ("zone", "line")
+    assert "Zone" in kinds["zones"]["json_schema"]["$defs"]
+    assert steered.viewer.ask("elements/zones-1").json()["labels"] == ["car"]
+    assert steered.viewer.ask("elements/replay-1").json()["labels"] is None
+
+
 def test_changes_at_the_same_time_are_all_made(steered: Steered) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda n: steered.operator.ask(f"rules/zones-1/z{n}", "PUT", PLAZA).status, range(24)))
@@ -134,6 +194,13 @@ class TestEditing:
             assert [one["frame"] for one in records] == list(range(stream.finished))
             assert {reason for reason, count in stream.dropped.items() if count} <= {"stopped"}
             assert report.totals["lines-1"][stream.stream.name] == undisturbed()
+
+    def test_a_renamed_rule_goes_on_counting(self, steered: Steered) -> None:
+        wait_for(lambda: rule(steered, "plaza")["counts"].get("cam0", {}).get("visitors"))
+
+        assert steered.operator.ask("rules", "PATCH", {"zones-1": {"plaza": None, "square": PLAZA}}).status == 200
+
+        assert wait_for(lambda: rule(steered, "square")["counts"].get("cam0"))["visitors"] > 0
 
     def is_counted(self, steered: Steered, name: str) -> bool:
         """Whether the pipeline counts what a rule sees."""

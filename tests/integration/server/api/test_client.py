@@ -135,6 +135,16 @@ def test_rules_and_options_are_changed(street: PipelineClient) -> None:
     assert "gone" not in street.element("zones-1").options
 
 
+def test_several_rules_are_changed_and_steps_added_and_removed(street: PipelineClient) -> None:
+    changed = street.change_rules({"zones-1": {"plaza": None, "second": PLAZA}}, if_match=street.configuration().etag)
+    assert [one.name for one in street.rules()] == ["gate_in", "second"]
+
+    street.add_elements([{"zones": {"third": PLAZA}}], after="zones-1", if_match=changed.etag)
+    assert [one.element for one in street.rules()] == ["lines-1", "zones-1", "zones-2"]
+    street.remove_element("zones-2")
+    assert street.element("zones-1").labels == ["car"]
+
+
 def test_a_change_made_from_another_version_is_stale(street: PipelineClient) -> None:
     read = street.configuration()
     changed = street.put_rule("zones-1", "second", PLAZA, if_match=read.etag)
