@@ -9,7 +9,7 @@ PATHS := pipeline plugins tests benchmarks tools examples
 .PHONY: demo test check lint types audit rewritten tests coverage gpu-test gpu-bench docs bench fuzz mutate lock release install dev clean
 
 demo: install
-	$(BIN)/sightline run configs/demo.yaml
+	$(BIN)/sightline demo out/demo
 
 test: check
 

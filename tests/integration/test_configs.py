@@ -102,7 +102,7 @@ def test_a_configuration_is_named_after_its_file(path: Path, model: Path) -> Non
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_rules_stand_where_the_truth_of_the_clips_has_them(path: Path, model: Path) -> None:
     known: dict[str, list[list[float]]] = {}
-    for clip in ("street", "entrance", "dusk"):
+    for clip in ("street", "entrance", "dusk", "gate"):
         known |= {line["name"]: [line["from"], line["to"]] for line in truth(clip)["lines"]}
         known |= {zone["name"]: zone["polygon"] for zone in truth(clip)["zones"]}
     plain = [element.model_dump(mode="json", by_alias=True) for _, element in described(path).elements()]
@@ -113,7 +113,7 @@ def test_rules_stand_where_the_truth_of_the_clips_has_them(path: Path, model: Pa
 
 
 def test_the_demo_writes_what_its_report_counts(model: Path, tmp_path: Path) -> None:
-    """Its first frames; all of them are counted where `sightline demo` runs (`cli/test_demo.py`)."""
+    """Its first frames; all of them are counted in the folder of the demo (`cli/test_demo.py`)."""
     sightline("run", config("demo"), "--frames", "100", "--report", "report.json", folder=tmp_path)
 
     totals = json.loads((tmp_path / "report.json").read_text())["totals"]

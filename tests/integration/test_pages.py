@@ -31,6 +31,7 @@ NOT_RUN = {
     ". my-env": "changes the environment of the tests",
     "cd ": "the folder of the demo is laid out by the tests",
     "sightline demo": "its own tests run it; here its folder is laid out with short clips",
+    "sightline run demo.yaml": "its own tests run it in the folder of the demo (`cli/test_demo.py`)",
     "sightline serve": "goes on until it is ended; its own tests run it",
     "sightline models pull": "takes a model from the internet",
     "sightline run street.yaml --source gate=rtsp://user:password@my-camera": "a camera that is not there",

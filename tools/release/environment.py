@@ -68,7 +68,17 @@ def install(wheel: Path, folder: Path, *, keep_downloads: bool = True) -> Enviro
 def run_demo(environment: Environment, folder: Path) -> None:
     """Run the demo of an environment in a folder. Raises ReleaseError when it fails."""
     began = time.perf_counter()
-    call(environment.folder / "bin" / "sightline", "demo", "demo", cwd=folder)
+    call(
+        environment.folder / "bin" / "sightline",
+        "demo",
+        "demo",
+        "--no-open",
+        "--port",
+        "0",
+        "--duration",
+        "20s",
+        cwd=folder,
+    )
     environment.seconds["sightline demo"] = time.perf_counter() - began
 
 

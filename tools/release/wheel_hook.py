@@ -1,4 +1,4 @@
-"""Compile the C sources of the wheel, and put the sample models, two clips and the demo into it.
+"""Compile the C sources of the wheel, and put the sample models, clips and the pipelines of the demo into it.
 
 Hatchling runs this hook for wheels (`pyproject.toml`). The compiler is Clang as the package `ziglang` brings it: pip
 installs it for the build, so nobody needs a compiler, and the library comes out the same on every machine, for every
@@ -18,7 +18,11 @@ from typing import Any, NamedTuple
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SAMPLES = ("configs/demo.yaml", "sample_videos/street.mp4", "sample_videos/entrance.mp4")
+SAMPLES = (
+    "configs/demo.yaml",
+    "configs/town.yaml",
+    *(f"sample_videos/{name}.mp4" for name in ("dusk", "entrance", "gate", "street")),
+)
 """Files of the repository that the wheel holds beside `models/`, at the same paths below its folder of samples."""
 TARGET = "sightline_plugins/samples/data"
 SOURCES = "plugins/sightline_plugins"

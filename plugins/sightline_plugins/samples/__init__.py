@@ -1,4 +1,4 @@
-"""Sample models, clips and the demo pipeline, wherever this installation has them.
+"""Sample models, clips and the pipelines of the demo, wherever this installation has them.
 
 A wheel holds them beside this module, in `data/`. In an editable install they are at the root of the repository, under
 the same relative paths: `configs/demo.yaml`, `models/`, `sample_videos/`.
@@ -10,9 +10,10 @@ from pathlib import Path
 
 from sightline.errors import ConfigurationError
 
-CLIPS = ("sample_videos/street.mp4", "sample_videos/entrance.mp4")
-"""The clips that every installation has; the repository has more."""
-DEMO = "configs/demo.yaml"
+CLIPS = tuple(f"sample_videos/{name}.mp4" for name in ("dusk", "entrance", "gate", "street"))
+"""The clips that every installation has."""
+PIPELINES = ("configs/demo.yaml", "configs/town.yaml")
+"""The pipelines of the demo: clips from end to end, and clips as cameras."""
 
 _HERE = Path(__file__).resolve().parent
 
@@ -23,7 +24,7 @@ def samples_folder() -> Path:
     Raises ConfigurationError when the installation has none, such as a copy of the packages without their data.
     """
     for folder in (_HERE / "data", _HERE.parents[2]):
-        if (folder / DEMO).is_file():
+        if (folder / PIPELINES[0]).is_file():
             return folder
     raise ConfigurationError(
         f"this installation lacks the sample models and clips (searched {_HERE / 'data'}): "

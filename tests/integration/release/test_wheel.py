@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from zipfile import ZipFile
 
-from sightline_plugins.samples import CLIPS, DEMO, sample_models
+from sightline_plugins.samples import CLIPS, PIPELINES, sample_models
 from tests.integration.release.environments import Environment
 
 DATA = "sightline_plugins/samples/data/"
@@ -21,7 +21,7 @@ def test_the_wheel_holds_the_samples_of_the_repository(wheel: Path, repository: 
             if name.startswith(DATA)
         }
 
-    wanted = (DEMO, *CLIPS, *sample_models())
+    wanted = (*PIPELINES, *CLIPS, *sample_models())
     assert held == {name: hashlib.sha256((repository / name).read_bytes()).hexdigest() for name in wanted}
 
 
@@ -56,4 +56,17 @@ def test_the_demo_is_written_from_the_wheel(installed: Environment, tmp_path: Pa
     done = installed.run("python", "-c", code, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in (tmp_path / "demo" / "sample_videos").iterdir()} >= {"street.mp4", "entrance.mp4"}
+    assert {path.name for path in (tmp_path / "demo" / "sample_videos").iterdir()} == {
+        Path(clip).name for clip in CLIPS
+    }
+
+
+def test_the_wheel_holds_the_dashboard(wheel: Path, repository: Path) -> None:
+    folder = repository / "pipeline" / "sightline" / "server" / "dashboard"
+
+    with ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if name.startswith("sightline/server/dashboard/")}
+
+    assert held == {
+        f"sightline/server/dashboard/{path.relative_to(folder)}" for path in folder.rglob("*") if path.is_file()
+    }

@@ -134,7 +134,7 @@ def test_a_build_that_depends_on_its_folder_is_refused(project: Path, tmp_path: 
 def test_a_wheel_holds_packages_samples_and_metadata(tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path / "one.whl")
 
-    assert check_wheel(wheel, TRACKED, version="1.2.3") == 6 + len(METADATA)
+    assert check_wheel(wheel, TRACKED, version="1.2.3") == 3 + len(SAMPLES) + len(METADATA)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from sightline.config.schema import SCHEMA_FILE, SCHEMA_LINE, json_schema
 from sightline.errors import OutputError
 from sightline.graph.outputs import Outputs, output_error
 from sightline.graph.registry import Registry
-from sightline_plugins.samples import CLIPS, DEMO, sample_models, samples_folder
+from sightline_plugins.samples import CLIPS, PIPELINES, sample_models, samples_folder
 
-PIPELINE = "demo.yaml"
-"""The pipeline of the demo in its folder."""
+LIVE = "town.yaml"
+"""The pipeline of the demo that plays clips as cameras, in its folder; the dashboard can save changes to it."""
 
 
 def demo_files() -> dict[str, bytes]:
@@ -21,28 +21,30 @@ def demo_files() -> dict[str, bytes]:
     Raises ConfigurationError when the installation lacks the samples.
     """
     samples = samples_folder()
-    files = {name: (samples / name).read_bytes() for name in (*CLIPS, *sample_models())}
-    schema = json.dumps(json_schema(Registry())).encode()
+    pipelines = {Path(name).name: (samples / name).read_text(encoding="utf-8") for name in PIPELINES}
     return {
-        PIPELINE: demo_pipeline((samples / DEMO).read_text(encoding="utf-8")).encode(),
-        SCHEMA_FILE: schema,
-        **files,
+        SCHEMA_FILE: json.dumps(json_schema(Registry())).encode(),
+        **{name: demo_pipeline(text).encode() for name, text in pipelines.items()},
+        **{name: (samples / name).read_bytes() for name in (*CLIPS, *sample_models())},
     }
 
 
 def demo_pipeline(text: str) -> str:
-    """Return the text of `configs/demo.yaml` as it must be beside `models/`, `sample_videos/` and the schema."""
-    return SCHEMA_LINE + text.replace(DEMO, PIPELINE).replace("../", "")
+    """Return the text of a pipeline of `configs/` as it must be beside `models/`, `sample_videos/` and the schema."""
+    return SCHEMA_LINE + text.replace("configs/", "").replace("../", "")
 
 
 def write_demo(folder: Path) -> None:
-    """Write the files of the demo into a folder; those that are there already, unchanged, are left as they are.
+    """Write the files of the demo into a folder; those that are there already, unchanged, are left as they are, and so
+    is a `LIVE` that was changed in a folder of the demo.
 
     Each file is written aside and renamed, so that an interruption leaves no half of one. Raises OutputError before
     anything is written when a path is taken by something else.
     """
     root = folder.absolute()
     files = {root / name: content for name, content in demo_files().items()}
+    if _is_edited(root, schema=files[root / SCHEMA_FILE]):
+        del files[root / LIVE]
     if taken := [path for path, content in files.items() if _is_taken(path, content)]:
         names = ", ".join(str(path.relative_to(root)) for path in taken)
         raise OutputError(
@@ -53,6 +55,12 @@ def write_demo(folder: Path) -> None:
     for path, content in files.items():
         if not path.exists():
             _write(outputs, path, content)
+
+
+def _is_edited(root: Path, *, schema: bytes) -> bool:
+    """Whether the folder is one of this demo, whose `LIVE` somebody may have changed."""
+    beside, live = root / SCHEMA_FILE, root / LIVE
+    return live.is_file() and not live.is_symlink() and beside.is_file() and not _is_taken(beside, schema)
 
 
 def _is_taken(path: Path, content: bytes) -> bool:
