@@ -77,6 +77,52 @@ class RuleKind(BaseModel):
     json_schema: dict[str, Any] = Field(description="JSON Schema of the options, as of the YAML file.")
 
 
+class GraphStep(BaseModel):
+    """A step, and where it runs. `elements` of the pipeline's status has its figures, by the same id."""
+
+    id: str
+    element: str = Field(description="The name of the element, such as `detect`.")
+    purpose: str
+    streams: list[str] | None = Field(description="The streams that it works on, as names or globs; None for all.")
+    is_sink: bool = Field(description="Whether it only taps what passes.")
+    stage: str | None = Field(description="The thread that runs it; None before the pipeline has begun.")
+    device: str | None = Field(description="`cpu` or `cuda:N`; None where that is not known yet.")
+    device_reason: str = Field("", description="Why it runs there, when that is not what one expects.")
+    engine: str = Field("", description="What computes its model, with the precision; empty without a model.")
+    destinations: list[str] = Field(description="Where it delivers records: the ids of `deliveries` in the status.")
+
+
+class GraphLink(BaseModel):
+    """The way of frames from one step to the next."""
+
+    start: str | None = Field(description="The id of a step or join; None where frames come from the sources.")
+    end: str = Field(description="The id of a step or join.")
+    link: str | None = Field(
+        description="The link between two threads that frames wait in, by its name in `links` of the status (with"
+        " several GPUs `cuda:N/` stands in front); None where the same thread goes on."
+    )
+    branch: str | None = Field(description="The branch of a `tee` or `parallel` that begins here.")
+
+
+class GraphStage(BaseModel):
+    """What one thread runs."""
+
+    name: str
+    link: str | None = Field(description="The link that it takes frames from; None for the sources.")
+    steps: list[str]
+    waits_for: str | None = Field(description="The step before it whose pending results it awaits, such as a model.")
+    is_join: bool = Field(description="Whether it first merges the branches of a `parallel`; it is named as the join.")
+
+
+class PipelineGraph(BaseModel):
+    """How the steps of a pipeline run: `links` and `stages` are empty before it has begun."""
+
+    streams: list[str]
+    steps: list[GraphStep]
+    links: list[GraphLink]
+    stages: list[GraphStage]
+
+
 class RuleInfo(BaseModel):
     """A rule: the step that has it, its options as in YAML, and what it has counted by stream."""
 

@@ -36,7 +36,7 @@ from sightline.runtime.sources.manager import PendingChange
 from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.counters import DeliveryStats
 from sightline.runtime.stats.report import Report
-from sightline.runtime.stats.snapshot import RunView, StreamStatus
+from sightline.runtime.stats.snapshot import RunLayout, RunView, StreamStatus
 from sightline.runtime.tracing import Telemetry
 from sightline.runtime.watchdog import Watch
 
@@ -274,6 +274,12 @@ class Pipeline:
     def view(self) -> RunView | None:
         """Return the run at this moment with all counters, for monitoring; None before the start."""
         return None if self._runner is None else self._runner.view()
+
+    def layout(self) -> RunLayout:
+        """Return how the steps run: their threads, the links between them, and where each works; empty before the
+        start.
+        """
+        return RunLayout() if self._runner is None else self._runner.layout()
 
     def record(
         self,

@@ -17,6 +17,7 @@ from sightline.api import (
     EventRecord,
     HistoryTable,
     MessageRecord,
+    PipelineGraph,
     PipelineState,
     PresentCounts,
     RecentRecords,
@@ -98,6 +99,10 @@ class PipelineClient:
     def resume(self, stream: str) -> StreamInfo:
         """Go on with a paused stream."""
         return _typed(StreamInfo, self._connection.write("POST", self._below("streams", stream, "resume")))
+
+    def graph(self) -> PipelineGraph:
+        """The graph as it runs: steps, the threads that run them, and the links that frames wait in."""
+        return self._read(PipelineGraph, "graph")
 
     def elements(self) -> list[ElementInfo]:
         """All steps with the options that were given to them."""

@@ -34,10 +34,13 @@ class RecordsOnRequest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunsOn:
-    """Where something works: on `device` (`cpu` or `cuda:N`), and why there when it is not what one expects."""
+    """Where something works: on `device` (`cpu` or `cuda:N`), and why there when it is not what one expects. `engine`
+    is what computes its model, with the precision (`openvino fp32`); empty without a model.
+    """
 
     device: str = "cpu"
     reason: str = ""
+    engine: str = ""
 
     def __str__(self) -> str:
         return f"{self.device} ({self.reason})" if self.reason else self.device

@@ -40,7 +40,7 @@ from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.counters import DeliveryStats, DropReason, StreamStats
 from sightline.runtime.stats.overload import OverloadMonitor
 from sightline.runtime.stats.report import Report
-from sightline.runtime.stats.snapshot import RunView, StreamStatus
+from sightline.runtime.stats.snapshot import RunLayout, RunView, StreamStatus
 from sightline.runtime.tracing import Telemetry
 from sightline.runtime.watchdog import Watch, Watchdog
 
@@ -224,6 +224,10 @@ class Runner:
     def view(self) -> RunView:
         """Return the run at this moment; from any thread."""
         return self._stats.view()
+
+    def layout(self) -> RunLayout:
+        """Return how the steps run; from any thread."""
+        return self._lanes.layout()
 
     def record(self, stream: str, *, step: str | None, before_ns: int | None, after_ns: int | None) -> int:
         """Ask the steps that record on request, or one of them, to record a stream; return how many do."""

@@ -107,7 +107,9 @@ def _link_json(link: LinkView) -> dict[str, Any]:
     return {
         "name": link.name,
         "stream": None if link.stream is None else link.stream.name,
+        "policy": link.policy,
         "depth": link.depth,
         "capacity": link.capacity,
         "oldest_age_seconds": round(link.oldest_age_ns / _NS, 3),
+        **snapshot(link.stats),
     }

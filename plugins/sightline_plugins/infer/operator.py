@@ -131,7 +131,9 @@ class ModelOperator(Operator):
         return {**counted, **self._postprocessor.totals()}
 
     def runs_on(self) -> RunsOn:
-        return RunsOn(self._predictor.device)
+        report = self._predictor.report
+        computes = (str(report[key]) for key in ("engine", "precision") if report.get(key))
+        return RunsOn(self._predictor.device, engine=" ".join(computes))
 
     def end_stream(self, stream: Stream) -> None:
         self._selector.end_stream(stream)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
 from sightline.errors import OperatorError
-from sightline.graph import RecordsOnRequest
+from sightline.graph import RecordsOnRequest, RunsOn
 from sightline.graph.rule import Counts
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.stats.counters import ElementStats, add_up
@@ -98,6 +99,14 @@ class ElementTotals:
             except OperatorError as error:
                 self._on_error(error)
         return places
+
+    def places(self) -> dict[str, RunsOn]:
+        """Return where each of the present steps works now; without those that cannot tell at this moment."""
+        found = {}
+        for name, nodes in self.nodes.items():
+            with suppress(OperatorError):  # it works meanwhile, in another thread; the report tells it in the end
+                found[name] = nodes[0].runs_on()
+        return found
 
     def retire(self, old: Nodes, *, new: Nodes) -> None:
         """Keep what was counted by `old` nodes that have ended; `new` ones take the place of those with the same id."""

@@ -86,6 +86,11 @@ class Join:
         self._branches = branches
         self._on_lost = on_lost
 
+    @property
+    def receivers(self) -> Sequence[LinkReceiver[Item]]:
+        """What it receives from: the trunk, then the branches."""
+        return [self._trunk, *self._branches]
+
     def receive(self) -> Item:
         """Return the next merged batch, or a mark. Raises EndOfLink, also when the branches were cut off at
         different places because the run was aborted.

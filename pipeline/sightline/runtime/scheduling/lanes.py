@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 from sightline.devices.discovery import DeviceInUse
 from sightline.errors import ConfigurationError, CudaFailed, LinkClosed, OperatorError, SightlineError
@@ -18,10 +18,12 @@ from sightline.runtime.scheduling.assembly import Assembly
 from sightline.runtime.scheduling.batcher import Arrival, Batcher
 from sightline.runtime.scheduling.element_totals import ElementTotals
 from sightline.runtime.scheduling.factory import BuiltOperator, OperatorFactory
+from sightline.runtime.scheduling.layout import stage_views, step_links
 from sightline.runtime.scheduling.link import (
     Item,
     Link,
     LinkPolicy,
+    LinkReceiver,
     LinkSender,
     OptionsChange,
     Outlet,
@@ -31,7 +33,7 @@ from sightline.runtime.scheduling.link import (
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.scheduling.stage_threads import StageGroup
 from sightline.runtime.stats.counters import DropReason, LinkStats
-from sightline.runtime.stats.snapshot import SOURCE_LINK, LinkView
+from sightline.runtime.stats.snapshot import SOURCE_LINK, LinkView, RunLayout
 
 BuiltOperators = Mapping[str, BuiltOperator]
 _LARGEST_DEFAULT_BATCH = 16
@@ -416,6 +418,14 @@ class Lanes:
         """The stages that run now, or ran last."""
         return [lane.assembly.group for lane in self._all if lane.assembly.group is not None]
 
+    def layout(self) -> RunLayout:
+        """Return how the steps run now, or ran last; with several lanes, in each of them."""
+        group = next(iter(self.stage_groups), None)
+        if group is None:
+            return RunLayout()
+        stages = [thread.stage for thread in group.threads]
+        return RunLayout(stage_views(stages), tuple(step_links(stages, group.links)), self.elements.places())
+
     def link_views(self, *, now_ns: int) -> tuple[LinkView, ...]:
         """Return the links of all streams that have not ended, and those of the stages that run now or ran last."""
         views = []
@@ -423,12 +433,12 @@ class Lanes:
             for stream, source in lane.batcher.links().items():
                 arrival = source.oldest()
                 age_ns = 0 if arrival is None else max(0, now_ns - arrival.at_ns)
-                views.append(LinkView(SOURCE_LINK, stream, source.depth, source.capacity, age_ns, source.stats))
+                views.append(_link_view(SOURCE_LINK, source, age_ns=age_ns, stream=stream))
         for lane in self._all:
             for name, link in (lane.assembly.group.links if lane.assembly.group else {}).items():
                 inlet, item = link.receiver, link.receiver.oldest()
                 age_ns = max(0, now_ns - min(item.arrivals_ns)) if isinstance(item, WorkItem) else 0
-                views.append(LinkView(self._name(lane, name), None, inlet.depth, inlet.capacity, age_ns, inlet.stats))
+                views.append(_link_view(self._name(lane, name), inlet, age_ns=age_ns))
         return tuple(views)
 
     @property
@@ -474,6 +484,10 @@ def nodes_of(lanes: Iterable[Lane]) -> dict[str, list[Node]]:
             if built.node not in nodes:
                 nodes.append(built.node)
     return found
+
+
+def _link_view(name: str, link: LinkReceiver[Any], *, age_ns: int, stream: Stream | None = None) -> LinkView:
+    return LinkView(name, stream, str(link.policy), link.depth, link.capacity, age_ns, link.stats)
 
 
 def _at_its_end() -> ConfigurationError:

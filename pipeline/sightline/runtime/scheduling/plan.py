@@ -75,7 +75,7 @@ class Stage:
     `collects` is the operator of the stage in front whose pending results this stage waits for; `hands_over` says that
     this stage leaves the pending results of its last step to the stage behind. A stage of the main line (`trunk`)
     reports batches that are lost, the last one (`is_last`) those that are done. `link` names the link that the inlet
-    takes items from.
+    takes items from, `branch` the branch of a `tee` or `parallel` that begins here.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Stage:
     collects: Node | None = None
     hands_over: bool = False
     outlet: Outlet | None = None
+    branch: str | None = None
 
     @property
     def nodes(self) -> list[Node]:
@@ -186,7 +187,9 @@ class Planner:
             link_name = f"tee-{name}-{len(self.links)}"
             link = self.link(link_name, trunk=False)
             stage.steps.append(Tap(link.sender))
-            self._line(self._stage(f"tee-{name}", link.receiver, trunk=False, link=link_name), branch, trunk=False)
+            first = self._stage(f"tee-{name}", link.receiver, trunk=False, link=link_name)
+            first.branch = name
+            self._line(first, branch, trunk=False)
 
     def _parallel(self, stage: Stage, parallel: Parallel, *, trunk: bool) -> Stage:
         ends = []
@@ -195,6 +198,7 @@ class Planner:
             into = self.link(into_name, trunk=False)
             stage.steps.append(Tap(into.sender, mark_inherited))
             first = self._stage(f"parallel-{name}", into.receiver, trunk=False, link=into_name)
+            first.branch = name
             last = self._line(first, branch, trunk=False)
             end = self.link(f"from-{name}-{len(self.links)}", trunk=False)
             last.outlet = end.sender

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.devices.cuda.budget import MemoryUse
-from sightline.graph import StreamState
+from sightline.graph import RunsOn, StreamState
 from sightline.graph.rule import Counts
 from sightline.media import Stream
 from sightline.runtime.stats.counters import (
@@ -73,15 +73,57 @@ SOURCE_LINK = "source"
 @dataclass(frozen=True, slots=True)
 class LinkView:
     """A link: how many items wait in it, and how long ago the oldest frame in it left its source. `stream` is None for
-    a link between stages.
+    a link between stages. `policy` is what happens when it is full: `block` or `latest`.
     """
 
     name: str
     stream: Stream | None
+    policy: str
     depth: int
     capacity: int
     oldest_age_ns: int
     stats: LinkStats
+
+
+@dataclass(frozen=True, slots=True)
+class StepLink:
+    """The way of frames from one step to the next: `start` is None where they come from the sources. Both are ids of
+    steps, or names of joins.
+
+    `link` names the link that they wait in; None where the same thread goes on. `branch` is the name of the branch of a
+    `tee` or `parallel` that begins here.
+    """
+
+    start: str | None
+    end: str
+    link: str | None = None
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageView:
+    """What one thread runs: steps, by their ids. `link` is the link that it takes frames from, None for the sources;
+    `waits_for` is the step before them whose pending results it awaits;
+    `is_join` says that it first merges the branches of a `parallel`, and its name is that of the join.
+    """
+
+    name: str
+    link: str | None
+    steps: tuple[str, ...]
+    waits_for: str | None = None
+    is_join: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunLayout:
+    """How the steps run now, or ran last: which threads run them, how frames pass, and where each works.
+
+    Steps that do not tell where they work are left out of `places`. With several GPUs it is the layout of each.
+    """
+
+    stages: tuple[StageView, ...] = ()
+    links: tuple[StepLink, ...] = ()
+    places: Mapping[str, RunsOn] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from sightline.server.api import (
     configuration,
     elements,
     events,
+    graph,
     history,
     pipelines,
     rules,
@@ -24,6 +25,6 @@ from sightline.server.api.served import Served
 
 def routers_of(served: Served) -> Iterator[APIRouter]:
     """Make the routes about a pipeline."""
-    for part in (pipelines, streams, capture, elements, rules, configuration, versions, events, history):
+    for part in (pipelines, streams, capture, elements, graph, rules, configuration, versions, events, history):
         yield note_roles(part.router_of(served))
     yield note_roles(session.router())

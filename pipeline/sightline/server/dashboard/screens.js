@@ -4,4 +4,5 @@
 /** @type {{name: string, title: string, load: () => Promise<{default: Function}>}[]} */
 export const SCREENS = [
   { name: "wall", title: "wall.screen", load: () => import("./screens/wall.js") },
+  { name: "graph", title: "graph.screen", load: () => import("./screens/graph.js") },
 ];
