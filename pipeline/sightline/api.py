@@ -257,6 +257,34 @@ class HistoryTable(BaseModel):
     columns: list[HistoryColumn]
 
 
+class ZoneDwell(BaseModel):
+    """How long the stays in a zone lasted."""
+
+    stream: str
+    key: str = Field(description="The zone, as `element.rule`.")
+    stays: list[int] = Field(description="Stays by duration: below the first limit, between each two, above the last.")
+    seconds: float = Field(description="The sum of all stays.")
+
+
+class DwellTable(BaseModel):
+    """Histograms of how long objects stayed in zones."""
+
+    limits: list[int] = Field(description="The limits between the numbers of `stays`, in seconds.")
+    zones: list[ZoneDwell]
+
+
+class HeatMapTable(BaseModel):
+    """A grid over the frames of a stream."""
+
+    stream: str
+    kind: Literal["feet", "paths"]
+    unit: str = Field(description="`s` for `feet`, `tracks` for `paths`.")
+    columns: int
+    rows: int
+    labels: list[str] = Field(description="All labels in this time, also those that were not asked for.")
+    values: list[float] = Field(description="A value for each cell, row by row from the top left of the frame.")
+
+
 class HistoryRecords(BaseModel):
     """Records of the feed."""
 

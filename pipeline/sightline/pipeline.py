@@ -105,6 +105,7 @@ class Pipeline:
         """What its steps serve over HTTP, while `sightline.server.listen` serves the pipeline."""
         self._listeners: list[Callable[[Message], None]] = []
         self._event_listeners: list[Callable[[Batch, Sequence[Event]], None]] = []
+        self._batch_listeners: list[Callable[[Batch], None]] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
         self._control = self._control_of(description)
         self._file: ConfigurationFile | None = None
@@ -200,6 +201,16 @@ class Pipeline:
         >>> pipeline.on_events(lambda batch, events: print([event.data["direction"] for event in events]))
         """
         self._event_listeners.append(listener)
+
+    def on_batches(self, listener: Callable[[Batch], None]) -> None:
+        """Call `listener` with each batch that has passed all steps, whatever these are by then. To be called before
+        the start. For the listener, the same holds as for that of `on_events`.
+
+        >>> from sightline import Pipeline
+        >>> pipeline = Pipeline(sources={"test": {"pattern": "bars", "frames": 3}})
+        >>> pipeline.on_batches(lambda batch: print([frame.index for frame in batch.frames]))
+        """
+        self._batch_listeners.append(listener)
 
     def probe(self, element_id: str, probe: Callable[[Batch], None]) -> None:
         """Call `probe` with every batch that leaves an element (`detect-1`); it must not change the batch. What it
@@ -464,6 +475,7 @@ class Pipeline:
                 consumer=consumer,
                 watches=watches,
                 on_events=self._report_events if self._event_listeners else None,
+                on_batch=self._report_batch if self._batch_listeners else None,
                 telemetry=self._telemetry_of(description),
             )
 
@@ -489,3 +501,10 @@ class Pipeline:
                 listener(batch, events)
             except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
                 _LOG.exception("a listener failed on %d events of %s", len(events), events[0].step)
+
+    def _report_batch(self, batch: Batch) -> None:
+        for listener in self._batch_listeners:
+            try:
+                listener(batch)
+            except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
+                _LOG.exception("a listener failed on a batch of %d frames", len(batch))

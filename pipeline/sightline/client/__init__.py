@@ -2,11 +2,13 @@
 
 from sightline.api import (
     Changed,
+    DwellTable,
     ElementInfo,
     EventRecord,
     GraphLink,
     GraphStage,
     GraphStep,
+    HeatMapTable,
     HistoryColumn,
     HistoryTable,
     LabelTotals,
@@ -20,6 +22,7 @@ from sightline.api import (
     StreamInfo,
     Verdict,
     Version,
+    ZoneDwell,
 )
 from sightline.client.client import Client
 from sightline.client.errors import (
@@ -48,11 +51,13 @@ __all__ = [
     "ClientError",
     "Configuration",
     "Conflict",
+    "DwellTable",
     "ElementInfo",
     "EventRecord",
     "GraphLink",
     "GraphStage",
     "GraphStep",
+    "HeatMapTable",
     "HistoryColumn",
     "HistoryTable",
     "Invalid",
@@ -77,4 +82,5 @@ __all__ = [
     "Unreachable",
     "Verdict",
     "Version",
+    "ZoneDwell",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -13,8 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from sightline.api import (
     Changed,
+    DwellTable,
     ElementInfo,
     EventRecord,
+    HeatMapTable,
     HistoryTable,
     MessageRecord,
     PipelineGraph,
@@ -242,12 +244,33 @@ class PipelineClient:
         query: Query = {
             "series": series,
             "stream": streams,
-            "from": None if start is None else start.isoformat(),
-            "to": None if to is None else to.isoformat(),
+            **_span(start, to),
             "step": step,
             "combine": combine,
         }
         return _typed(HistoryTable, self._connection.read(self._below("history"), query=query))
+
+    def dwell(
+        self, *, streams: Sequence[str] = (), start: datetime | None = None, to: datetime | None = None
+    ) -> DwellTable:
+        """How long the stays in zones lasted that ended in the last hour, or from `start` until `to`: histograms."""
+        query: Query = {"stream": streams, **_span(start, to)}
+        return _typed(DwellTable, self._connection.read(self._below("history", "dwell"), query=query))
+
+    def heat_map(
+        self,
+        stream: str,
+        *,
+        kind: Literal["feet", "paths"] = "feet",
+        labels: Sequence[str] = (),
+        start: datetime | None = None,
+        to: datetime | None = None,
+    ) -> HeatMapTable:
+        """Where objects stood (`feet`, in seconds) or went (`paths`, in tracks) on the frames of a stream, in the last
+        hour or from `start` until `to`: a grid.
+        """
+        query: Query = {"stream": stream, "kind": kind, "label": labels, **_span(start, to)}
+        return _typed(HeatMapTable, self._connection.read(self._below("history", "heatmap"), query=query))
 
     def recent_events(self, *, limit: int = 100) -> list[EventRecord | MessageRecord]:
         """The last events and messages, oldest first."""
@@ -314,6 +337,10 @@ class PipelineClient:
 def pipelines_of(connection: Connection) -> list[PipelineState]:
     """The pipelines of a server. Raises ClientError."""
     return _typed(list[PipelineState], connection.read(PIPELINES))
+
+
+def _span(start: datetime | None, to: datetime | None) -> Query:
+    return {"from": None if start is None else start.isoformat(), "to": None if to is None else to.isoformat()}
 
 
 def _typed(kind: type[_Type], answer: Answer) -> _Type:

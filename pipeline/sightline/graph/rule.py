@@ -26,6 +26,10 @@ from sightline.media.boxes import Boxes
 Points: TypeAlias = tuple[tuple[float, float], ...]
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]
 """Counts by rule and name, in the order in which they are drawn."""
+INSIDE = "inside"
+"""The name of the count of objects that are in a zone now: its history is the zone's occupancy."""
+Occupancy: TypeAlias = Mapping[str, Mapping[int, int]]
+"""On how many frames a number of objects was inside, by rule and by that number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -69,6 +69,7 @@ class RunStats:
             links=lanes.link_views(now_ns=now_ns),
             deliveries=self._outbox.stats,
             counts=lanes.elements.counts(),
+            occupancy=lanes.elements.occupancy(),
             gpu_memory=tuple(gpu.budget.use() for gpu in self._device.gpus),
             telemetry=self._telemetry,
         )

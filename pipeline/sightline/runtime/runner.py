@@ -76,6 +76,7 @@ class Runner:
         consumer: Link[Item] | None = None,
         watches: Sequence[Watch] = (),
         on_events: EventListener | None = None,
+        on_batch: Callable[[Batch], None] | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
         self._description = description
@@ -85,6 +86,7 @@ class Runner:
         self._mounts = mounts
         self._post_outside = post
         self._consumer = consumer
+        self._on_batch = on_batch
         self._watches = watches
         self._telemetry = telemetry
         self._stays = description.stays and limits == Limits()
@@ -406,6 +408,8 @@ class Runner:
         """Count a batch that was processed completely."""
         now_ns = self._clock.monotonic_ns()
         self._manager.count_done(item, batch, now_ns=now_ns)
+        if self._on_batch is not None:
+            self._on_batch(batch)
         self._overload.update(now_ns)
 
     def batch_lost(self, item: WorkItem, reason: DropReason) -> None:

@@ -87,13 +87,15 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
     feed = EventFeed()
     pipeline.on_events(feed.take)
     pipeline.on_message(feed.note)
+    history = History(_history_store(pipeline), view=pipeline.view, feed=feed)
+    pipeline.on_batches(history.heat.take)
     served = Served(
         pipeline,
         journal=journal,
         policy=options.policy,
         audit=AuditLog(options.audit or token_file().with_name("audit.jsonl")),
         feed=feed,
-        history=History(_history_store(pipeline), view=pipeline.view, feed=feed),
+        history=history,
         images=shown,
         snapshots=snapshots,
     )

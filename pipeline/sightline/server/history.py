@@ -7,7 +7,6 @@ but count. Off unless a run is served.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -22,6 +21,8 @@ from sightline.runtime.stats.snapshot import RunView
 from sightline.runtime.threads import Worker
 from sightline.server.feed import EventFeed
 from sightline.server.feed_records import FeedFilter
+from sightline.server.heat import HeatMap, HeatMaps, Kind
+from sightline.server.history_rules import DwellHistogram, ReportedEvents, added_dwell, flat_occupancy
 from sightline.server.history_series import (
     SERIES,
     Column,
@@ -48,6 +49,8 @@ MOST_VALUES = 100_000
 MOST_SAMPLES = 20_000
 """Samples that a query reads at most: a tenth of a second of one core."""
 _MOST_COUNTED = 1_000
+_DWELL_STEPS = 100
+"""Into how many parts at least the span of a dwell histogram is cut: so exact are its ends."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -102,10 +105,11 @@ class History:
         self._ticking = Lock()
         self._read = self._pruned_ms = 0
         self._is_missing = False
-        self._events: dict[str, Counter[str]] = {}
+        self._reported: dict[str, ReportedEvents] = {}
         self._intervals: list[_Interval] = []
         self._last: Mapping[str, Totals] = {}
         self._thread: _Sampler | None = None
+        self.heat = HeatMaps(store, clock=self._clock)
 
     def start(self) -> None:
         """Take samples from now on."""
@@ -128,6 +132,7 @@ class History:
             records = self._new_records()
             samples = self._due_samples(now_ms, is_last=is_last)
             self._store.add(samples, records)
+            self.heat.tick(now_ms, is_last=is_last)
             if abs(now_ms - self._pruned_ms) >= _PRUNE_MS:
                 self._pruned_ms = now_ms
                 self._store.prune(now_ms)
@@ -158,11 +163,8 @@ class History:
 
         Raises ValueError when there is no such series or the span is empty, and TooMuch.
         """
-        now = self._clock.epoch_ns() / 1e9
-        end = now if end_seconds is None else end_seconds
-        start = end - 3_600 if start_seconds is None else start_seconds
         _check_names(names)
-        _check_span(start, end)
+        start, end, now = self._span(start_seconds, end_seconds)
         if step_seconds is not None and step_seconds < 1:
             raise ValueError("a step is at least one second")
         tier, step = self._resolution(start, end, now=now, step_seconds=step_seconds)
@@ -178,6 +180,45 @@ class History:
         for row in self._samples(tier, streams, start_ms=first * 1_000, end_ms=(first + count * step) * 1_000):
             table.add(*row)
         return SeriesAnswer(step, [first + index * step for index in range(count)], table.columns())
+
+    def dwell(
+        self,
+        *,
+        streams: Sequence[str] = (),
+        start_seconds: float | None = None,
+        end_seconds: float | None = None,
+    ) -> list[DwellHistogram]:
+        """How long the stays in zones lasted that ended in a span of time (the last hour), by stream and zone, of the
+        streams that match one of the globs (all when there is none). The ends of the span are exact to a hundredth of
+        it, or to what samples are kept.
+
+        Raises ValueError when the span is empty, and TooMuch.
+        """
+        start, end, now = self._span(start_seconds, end_seconds)
+        tier, _ = self._resolution(start, end, now=now, step_seconds=max(1, int((end - start) / _DWELL_STEPS)))
+        rows = self._samples(tier, streams, start_ms=int(start * 1_000), end_ms=int(end * 1_000))
+        return [
+            DwellHistogram.of(stream, name, dwell)
+            for stream, group in groupby(rows, key=lambda one: one[0])
+            for name, dwell in sorted(added_dwell(sample.dwell for _, _, sample in group).items())
+        ]
+
+    def heat_map(
+        self,
+        stream: str,
+        kind: Kind,
+        *,
+        labels: Sequence[str] = (),
+        start_seconds: float | None = None,
+        end_seconds: float | None = None,
+    ) -> HeatMap:
+        """The heat map of a stream in the hours that a span of time touches (the last hour), of the labels that match
+        one of the globs (all when there is none).
+
+        Raises ValueError when the span is empty, and TooMuch.
+        """
+        start, end, _ = self._span(start_seconds, end_seconds)
+        return self.heat.map(stream, kind, labels=labels, start_seconds=start, end_seconds=end)
 
     def records(
         self,
@@ -206,6 +247,14 @@ class History:
         shown = rows[:limit]
         return RecordsAnswer([body for _, body in shown], shown[-1][0] if len(rows) > limit else None)
 
+    def _span(self, start_seconds: float | None, end_seconds: float | None) -> tuple[float, float, float]:
+        """The span that is asked for, else the last hour, and the time now; in seconds since the epoch."""
+        now = self._clock.epoch_ns() / 1e9
+        end = now if end_seconds is None else end_seconds
+        start = end - 3_600 if start_seconds is None else start_seconds
+        _check_span(start, end)
+        return start, end, now
+
     def _make_up(self) -> None:
         """Make the samples of longer steps from those of shorter ones that a process which was killed has left."""
         end_ms = self._clock.epoch_ns() // 1_000_000
@@ -227,8 +276,7 @@ class History:
         self._is_missing = bool(missed)
         for one in records:
             if one.type == "event" and one.stream is not None:
-                counted = self._events.setdefault(one.stream, Counter())
-                counted[f"{one.element}.{one.rule}"] += 1
+                self._reported.setdefault(one.stream, ReportedEvents()).add(one)
         if records:
             self._read = records[-1].number
         epoch = self._feed.epoch
@@ -251,7 +299,14 @@ class History:
         ]
         if not due:
             return []
-        totals = {one.stream.name: Totals.of(one, self._events.get(one.stream.name, Counter())) for one in view.streams}
+        totals = {
+            one.stream.name: Totals.of(
+                one,
+                reported=self._reported.get(one.stream.name, ReportedEvents()),
+                occupancy=flat_occupancy(view.occupancy, one.stream.name),
+            )
+            for one in view.streams
+        }
         counts = {name: flat_counts(view.counts, name) for name in totals}
         rows = [row for interval in due for row in _samples(interval, totals, counts, now_ns=now_ns)]
         for one in due:
@@ -271,11 +326,10 @@ class History:
 
     def _forget(self, present: Mapping[str, Totals]) -> None:
         """Keep the counts of a bounded number of streams and rules."""
-        if len(self._events) > _MOST_COUNTED:
-            self._events = {name: counted for name, counted in self._events.items() if name in present}
-        for name, counted in self._events.items():
-            if len(counted) > _MOST_COUNTED:
-                self._events[name] = Counter(dict(counted.most_common(_MOST_COUNTED // 2)))
+        if len(self._reported) > _MOST_COUNTED:
+            self._reported = {name: counted for name, counted in self._reported.items() if name in present}
+        for counted in self._reported.values():
+            counted.shrink()
 
     def _resolution(self, start: float, end: float, *, now: float, step_seconds: int | None) -> tuple[Tier, int]:
         """The tier to read, and the step."""

@@ -11,6 +11,15 @@ import msgspec
 
 from sightline.graph.rule import Counts
 from sightline.runtime.stats.counters import Histogram, StreamStats
+from sightline.server.history_rules import (
+    Dwell,
+    Inside,
+    ReportedEvents,
+    added_dwell,
+    added_inside,
+    dwell_by_rule,
+    inside_since,
+)
 
 Combine = Literal["mean", "max", "sum", "last"]
 """How the values of several samples become one."""
@@ -23,8 +32,9 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
     """What one stream did in an interval of `seconds`.
 
     `objects` counts those on all frames by label, `tracks` the new ones; `counts` are the counts of rules at the end
-    of the interval, by `element.rule.name`; `events` are counted by `element.rule`. What is 0 is left out, but for
-    `counts`.
+    of the interval, by `element.rule.name`; `events` are counted by `element.rule`, `crossings` by
+    `element.rule.direction`; `inside` and `dwell` are of zones, by `element.rule`. What is 0 is left out, but for
+    `counts` and `inside`.
     """
 
     seconds: float
@@ -36,6 +46,9 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
     tracks: dict[str, int]
     counts: dict[str, int]
     events: dict[str, int]
+    crossings: dict[str, int] = {}
+    inside: dict[str, Inside] = {}
+    dwell: dict[str, Dwell] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +61,12 @@ class Totals:
     latency: Histogram
     objects: Counter[str]
     tracks: Counter[str]
-    events: Counter[str]
+    occupancy: Mapping[str, Counter[int]]
+    reported: ReportedEvents
 
     @classmethod
-    def of(cls, stats: StreamStats, events: Counter[str]) -> Totals:
-        """The present numbers; `events` are those of the stream by `element.rule`, of all runs."""
+    def of(cls, stats: StreamStats, *, reported: ReportedEvents, occupancy: Mapping[str, Counter[int]]) -> Totals:
+        """The present numbers; `reported` are the events of the stream, of all runs."""
         labels = dict(stats.labels)
         return cls(
             stats,
@@ -61,14 +75,15 @@ class Totals:
             stats.latency.copy(),
             Counter({label: count.objects for label, count in labels.items()}),
             Counter({label: count.tracks for label, count in labels.items()}),
-            Counter(events),
+            occupancy,
+            reported.copy(),
         )
 
     def sample(self, before: Totals | None, *, seconds: float, counts: Mapping[str, int]) -> Sample:
         """What came since an earlier moment; since the beginning where there is none."""
-        events = self.events if before is None else self.events - before.events
+        reported = self.reported if before is None else self.reported.since(before.reported)
         if before is None or before.stats is not self.stats:
-            before = Totals(self.stats, 0, Counter(), Histogram(), Counter(), Counter(), Counter())
+            before = Totals(self.stats, 0, Counter(), Histogram(), Counter(), Counter(), {}, ReportedEvents())
         latency = self.latency.since(before.latency)
         p50, p95 = (_milliseconds(latency, percent) for percent in (50, 95))
         return Sample(
@@ -80,7 +95,10 @@ class Totals:
             _largest(self.objects - before.objects),
             _largest(self.tracks - before.tracks),
             dict(list(counts.items())[:_MOST_KEYS]),
-            _largest(events),
+            _largest(reported.events),
+            _largest(reported.crossings),
+            inside_since(self.occupancy, before.occupancy, most=_MOST_KEYS),
+            dwell_by_rule(reported.dwell, most=_MOST_KEYS),
         )
 
 
@@ -108,6 +126,9 @@ def combined(samples: Sequence[Sample]) -> Sample:
         total(lambda one: one.tracks),
         samples[-1].counts,
         total(lambda one: one.events),
+        total(lambda one: one.crossings),
+        added_inside(one.inside for one in samples),
+        added_dwell(one.dwell for one in samples),
     )
 
 
@@ -159,6 +180,10 @@ def _by_frame(sample: Sample) -> Values:
     return {label: count / sample.frames for label, count in sample.objects.items()} if sample.frames else {}
 
 
+def _mean_inside(sample: Sample) -> Values:
+    return {name: total / frames for name, (frames, total, _) in sample.inside.items()}
+
+
 def _rate(sample: Sample) -> Values:
     return {"": sample.frames / sample.seconds if sample.seconds > 0 else None}
 
@@ -195,6 +220,25 @@ SERIES = {
             _seconds,
         ),
         Series("events", "events", "Events, by element and rule.", "sum", lambda one: one.events, _seconds, True),
+        Series(
+            "crossings",
+            "crossings",
+            "Crossings of lines (`in`, `out`) and of the edges of zones (`enter`, `leave`), by element, rule and"
+            " direction.",
+            "sum",
+            lambda one: one.crossings,
+            _seconds,
+            True,
+        ),
+        Series("occupancy", "objects", "Objects inside a zone, on average.", "mean", _mean_inside, _frames),
+        Series(
+            "occupancy_max",
+            "objects",
+            "Most objects inside a zone on one frame.",
+            "max",
+            lambda one: {name: largest for name, (_, _, largest) in one.inside.items()},
+            _frames,
+        ),
     )
 }
 

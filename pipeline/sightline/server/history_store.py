@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
@@ -38,6 +38,15 @@ CREATE TABLE IF NOT EXISTS records(
 );
 CREATE INDEX IF NOT EXISTS records_by_time ON records(time_ms);
 CREATE INDEX IF NOT EXISTS records_by_key ON records(key);
+CREATE TABLE IF NOT EXISTS grids(
+  stream TEXT NOT NULL,
+  time_ms INTEGER NOT NULL,
+  label TEXT NOT NULL,
+  feet BLOB NOT NULL,
+  paths BLOB NOT NULL,
+  PRIMARY KEY(stream, time_ms, label)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS grids_by_time ON grids(time_ms);
 CREATE TABLE IF NOT EXISTS keys(id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE);
 """
 _REMOVED_RECORDS = 10_000
@@ -46,6 +55,8 @@ _LOG = logging.getLogger(__name__)
 
 SampleRow = tuple[int, str, int, bytes]
 """Step in seconds, stream, the time at which the interval begins in milliseconds, and the sample."""
+GridRow = tuple[str, int, str, bytes, bytes]
+"""Stream, the hour in milliseconds, label, and two grids of a heat map as `sightline.server.heat` encodes them."""
 RecordRow = tuple[int, RecordKey, bytes]
 """Time in milliseconds, what filters look at, and the record as JSON."""
 
@@ -68,13 +79,22 @@ class HistoryLimits:
     """What the history keeps at most.
 
     Ten seconds show what has just happened; a day of them is as much as anybody zooms into. A minute is fine enough
-    for a week on a screen, ten minutes for a month. Together these are 24,000 samples of some 200 bytes for each
-    stream: 5 MB, and 80 MB for sixteen streams. Records take what is left.
+    for a week on a screen, ten minutes for a month, and an hour to compare months. Together these are 26,000 samples
+    of some 200 bytes for each stream: 5 MB, and 85 MB for sixteen streams. Grids of heat maps take some 2 kB for an
+    hour and label, 70 MB at most. Records take what is left.
     """
 
-    tiers: tuple[Tier, ...] = (Tier(10, 86_400), Tier(60, 7 * 86_400), Tier(600, 30 * 86_400))
+    tiers: tuple[Tier, ...] = (
+        Tier(10, 86_400),
+        Tier(60, 7 * 86_400),
+        Tier(600, 30 * 86_400),
+        Tier(3_600, 92 * 86_400),
+    )
     """From the shortest step to the longest; each step is a multiple of the one before."""
     records_age_seconds: int = 7 * 86_400
+    grids_age_seconds: int = 31 * 86_400
+    grids: int = 35_000
+    """How many grids of heat maps at most: a month of sixteen streams with three labels."""
     size_bytes: int = 256_000_000
     memory_bytes: int = 32_000_000
     """The size where no file can be written."""
@@ -137,6 +157,7 @@ class HistoryStore:
                 for tier in limits.tiers:
                     self._remove_samples(tier, before_ms=now_ms - tier.age_seconds * 1_000)
                 before_ms = now_ms - limits.records_age_seconds * 1_000
+                self._remove_grids(before_ms=now_ms - limits.grids_age_seconds * 1_000)
                 with self._database.transaction() as database:
                     database.execute("DELETE FROM records WHERE time_ms < ?", (before_ms,))
                     database.execute("DELETE FROM keys WHERE NOT EXISTS (SELECT 1 FROM records WHERE key = keys.id)")
@@ -182,6 +203,28 @@ class HistoryStore:
             "SELECT number, body FROM records WHERE time_ms>=? AND time_ms<? AND number>? "
             "AND (? OR key IN (SELECT value FROM json_each(?))) ORDER BY number LIMIT ?",
             (start_ms, end_ms, after, len(keys) == len(known), msgspec.json.encode(keys).decode(), limit),
+        )
+
+    def add_grids(self, rows: Sequence[GridRow], *, merge: Callable[[bytes, bytes], bytes]) -> None:
+        """Keep grids of heat maps, merged with those of the same hour. What cannot be written is lost."""
+        try:
+            with self._lock, self._database.transaction() as database:
+                for stream, time_ms, label, feet, paths in rows:
+                    where = (stream, time_ms, label)
+                    query = "SELECT feet, paths FROM grids WHERE stream=? AND time_ms=? AND label=?"
+                    found = database.execute(query, where).fetchone()
+                    grids = (feet, paths) if found is None else (merge(found[0], feet), merge(found[1], paths))
+                    database.execute("INSERT OR REPLACE INTO grids VALUES (?,?,?,?,?)", (*where, *grids))
+        except DatabaseDamaged as error:
+            self._begin_anew(error)
+        except OutputError as error:
+            _LOG.debug("grids of the heat maps are not kept: %s", error)
+
+    def grids(self, stream: str, *, start_ms: int, end_ms: int, limit: int) -> list[tuple[str, bytes, bytes]]:
+        """Label and both grids of the hours of a stream that begin in a span of time."""
+        return self._rows(
+            "SELECT label, feet, paths FROM grids WHERE stream=? AND time_ms>=? AND time_ms<? ORDER BY time_ms LIMIT ?",
+            (stream, start_ms, end_ms, limit),
         )
 
     def used_bytes(self) -> int:
@@ -232,11 +275,25 @@ class HistoryStore:
                     (tier.step_seconds, stream, before_ms),
                 )
 
+    def _remove_grids(self, *, before_ms: int) -> None:
+        """Remove the grids of earlier hours, and the oldest ones beyond the limit."""
+        with self._database.transaction() as database:
+            database.execute("DELETE FROM grids WHERE time_ms<?", (before_ms,))
+            query = "SELECT time_ms FROM grids ORDER BY time_ms DESC LIMIT 1 OFFSET ?"
+            oldest = database.execute(query, (self._limits.grids,)).fetchone()
+            if oldest is not None:
+                database.execute("DELETE FROM grids WHERE time_ms<=?", oldest)
+
     def _remove_oldest(self) -> bool:
-        """Remove some of the oldest records, else samples of the shortest step; return whether there were any."""
+        """Remove some of the oldest records, else the oldest grids, else samples of the shortest step; return whether
+        there were any.
+        """
         with self._database.transaction() as database:
             query = "DELETE FROM records WHERE number IN (SELECT number FROM records ORDER BY number LIMIT ?)"
             if database.execute(query, (_REMOVED_RECORDS,)).rowcount:
+                return True
+            query = "DELETE FROM grids WHERE time_ms < (SELECT min(time_ms) FROM grids) + ?"
+            if database.execute(query, (_REMOVED_SAMPLES_MS,)).rowcount:
                 return True
         for tier in self._limits.tiers:
             (oldest,) = self._database.rows("SELECT min(time_ms) FROM samples WHERE step=?", (tier.step_seconds,))[0]

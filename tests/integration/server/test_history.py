@@ -15,6 +15,7 @@ import pytest
 from sightline import Pipeline
 from sightline.api import HistoryRecords, HistoryTable, PresentCounts
 from sightline.server import listen
+from sightline.server.history_series import SERIES
 from tests.integration.server.conftest import TOKEN, ask, wait_for, watched
 
 COUNTS, HISTORY = "/api/v1/pipelines/street/counts", "/api/v1/pipelines/street/history"
@@ -130,7 +131,7 @@ def test_an_answer_that_would_be_too_long_is_refused(port: int) -> None:
         "series=fps&step=" + "9" * 5000,
         "series=fps&combine=median",
         "series=fps&" + "&".join(["stream=x"] * 33),
-        "&".join(["series=fps"] * 9),
+        "&".join(["series=fps"] * (len(SERIES) + 1)),
     ],
 )
 def test_a_wrong_question_is_refused_with_a_sentence(port: int, query: str) -> None:

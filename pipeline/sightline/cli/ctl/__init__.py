@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sightline.cli.ctl import configuration, events, steps, streams
+from sightline.cli.ctl import configuration, events, history, steps, streams
 from sightline.cli.ctl.shared import Server
 
 
@@ -56,5 +56,6 @@ for _one in (
     streams.record,
     streams.snapshot,
     events.events,
+    history.history,
 ):
     command.add_command(_one)

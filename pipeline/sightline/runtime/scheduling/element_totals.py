@@ -10,7 +10,7 @@ from typing import Any
 
 from sightline.errors import OperatorError
 from sightline.graph import RecordsOnRequest, RunsOn
-from sightline.graph.rule import Counts
+from sightline.graph.rule import Counts, Occupancy
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.stats.counters import ElementStats, add_up
 
@@ -84,6 +84,14 @@ class ElementTotals:
         for node in self.each_node():
             if counts := node.findings.counts():
                 found.setdefault(node.element_id, {}).update(counts)
+        return found
+
+    def occupancy(self) -> dict[str, dict[str, Occupancy]]:
+        """Return how many objects were in the zones of present elements on how many frames, by element and stream."""
+        found: dict[str, dict[str, Occupancy]] = {}
+        for node in self.each_node():
+            if occupancy := node.findings.occupancy():
+                found.setdefault(node.element_id, {}).update(occupancy)
         return found
 
     def totals(self) -> dict[str, Mapping[str, Any]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Sequence
 
-from sightline.graph.rule import Counts
+from sightline.graph.rule import INSIDE, Counts, Occupancy
 from sightline.media import Batch, Event, Overlay
 
 EventListener = Callable[[Batch, Sequence[Event]], None]
@@ -23,15 +24,20 @@ class RuleFindings:
         self._element_id = element_id
         self._on_events = on_events
         self._overlays: dict[str, tuple[Overlay, ...]] = {}
+        self._occupancy: dict[str, dict[str, Counter[int]]] = {}
 
     def take(self, given: Batch, result: Batch) -> None:
         """Report the events that the operator has added, and keep the overlays that it has added."""
         before, after = given.columns.overlays, result.columns.overlays
         if after is not before and after:
             for row, frame in enumerate(result.frames):
-                self._overlays[frame.stream.name] = after[row][len(before[row]) :] if before else after[row]
+                own = after[row][len(before[row]) :] if before else after[row]
+                self._overlays[frame.stream.name] = own
+                self._count_inside(frame.stream.name, own)
             if len(self._overlays) > _MOST_STREAMS:
-                del self._overlays[next(iter(self._overlays))]
+                oldest = next(iter(self._overlays))
+                del self._overlays[oldest]
+                self._occupancy.pop(oldest, None)
         if self._on_events is not None and result.events is not given.events:
             new = new_events(given.events, result.events)
             if new:
@@ -42,6 +48,18 @@ class RuleFindings:
         """Return the latest counts of rules that have an outline, by stream; from any thread."""
         latest = self._overlays.copy()
         return {stream: {one.name: dict(one.counts) for one in overlays} for stream, overlays in latest.items()}
+
+    def occupancy(self) -> dict[str, Occupancy]:
+        """Return how many objects were inside on how many frames since the beginning, by stream; from any thread."""
+        counted = self._occupancy.copy()
+        return {stream: {rule: one.copy() for rule, one in own.copy().items()} for stream, own in counted.items()}
+
+    def _count_inside(self, stream: str, overlays: Sequence[Overlay]) -> None:
+        for overlay in overlays:
+            for name, value in overlay.counts:
+                if name == INSIDE:
+                    by_rule = self._occupancy.setdefault(stream, {})
+                    by_rule.setdefault(overlay.name, Counter())[value] += 1
 
 
 def new_events(before: Sequence[Event], after: Sequence[Event]) -> list[Event]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sightline.devices.cuda.budget import MemoryUse
 from sightline.graph import RunsOn, StreamState
-from sightline.graph.rule import Counts
+from sightline.graph.rule import Counts, Occupancy
 from sightline.media import Stream
 from sightline.runtime.stats.counters import (
     DeliveryStats,
@@ -140,6 +140,7 @@ class RunView:
 
     `at_ns` is the moment (monotonic), `running_ns` how long the run has been running. `rates` has every stream,
     `models` the elements that ran one. `counts` are those that `draw` shows: by element, stream, rule and name.
+    `occupancy` is that of zones since the beginning, by element and stream.
     """
 
     pipeline: str
@@ -154,6 +155,7 @@ class RunView:
     links: tuple[LinkView, ...]
     deliveries: tuple[DeliveryStats, ...] = ()
     counts: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
+    occupancy: Mapping[str, Mapping[str, Occupancy]] = field(default_factory=dict)
     gpu_memory: tuple[MemoryUse, ...] = ()
     telemetry: TelemetryStats | None = None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fastapi import APIRouter
 
 from sightline.server.api import (
+    analytics,
     capture,
     configuration,
     elements,
@@ -25,6 +26,18 @@ from sightline.server.api.served import Served
 
 def routers_of(served: Served) -> Iterator[APIRouter]:
     """Make the routes about a pipeline."""
-    for part in (pipelines, streams, capture, elements, graph, rules, configuration, versions, events, history):
+    for part in (
+        pipelines,
+        streams,
+        capture,
+        elements,
+        graph,
+        rules,
+        configuration,
+        versions,
+        events,
+        history,
+        analytics,
+    ):
         yield note_roles(part.router_of(served))
     yield note_roles(session.router())

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from functools import partial
-from http import HTTPStatus
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import msgspec
-from anyio import to_thread
 from fastapi import APIRouter, Depends, Query
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
 from sightline.api import HistoryRecords, HistoryTable, LabelTotals, PresentCounts, StreamCounts
-from sightline.errors import OutputError
 from sightline.media.time import Duration, format_time
 from sightline.runtime.stats.snapshot import RunView
 from sightline.server.api.events import Patterns, Wanted
 from sightline.server.api.served import PIPELINE, Served
-from sightline.server.guard import Refused
+from sightline.server.api.turns import CSV, AsCsv, From, To, csv_answer, csv_time, seconds_of
 from sightline.server.history import SeriesAnswer
 from sightline.server.history_series import SERIES
 
 HISTORY = f"{PIPELINE}/history"
-Result = TypeVar("Result")
-_REST = 3.0
-"""How much longer than a question took the next one waits: all of them together take a quarter of a core."""
 
 
 def _number_of_seconds(value: object) -> object:
@@ -36,10 +28,20 @@ def _number_of_seconds(value: object) -> object:
 
 
 _NAMES = "; ".join(f"`{one.name}`: {one.meaning[0].lower()}{one.meaning[1:-1]}" for one in SERIES.values())
-_Name = Literal["fps", "latency_p50_ms", "latency_p95_ms", "dropped", "objects", "tracks", "counts", "events"]
+_Name = Literal[
+    "fps",
+    "latency_p50_ms",
+    "latency_p95_ms",
+    "dropped",
+    "objects",
+    "tracks",
+    "counts",
+    "events",
+    "crossings",
+    "occupancy",
+    "occupancy_max",
+]
 Names = Annotated[list[_Name], Query(min_length=1, max_length=len(SERIES), description=f"Series, by name. {_NAMES}.")]
-From = Annotated[datetime | None, Query(alias="from", description="The beginning: RFC 3339, or seconds since 1970.")]
-To = Annotated[datetime | None, Query(description="The end; now when not given.")]
 Step = Annotated[
     Annotated[Duration, BeforeValidator(_number_of_seconds), Field(gt=0, le=31 * 86_400 * 10**9)] | None,
     Query(description="The time between two values, such as `10s` or `5m`, or a number of seconds."),
@@ -49,16 +51,17 @@ Step = Annotated[
 def router_of(served: Served) -> APIRouter:
     """Make the routes."""
     router = APIRouter(tags=["history"], dependencies=[Depends(served.known)])
-    turns, history = _Turns(), served.history
+    turns, history = served.questions, served.history
 
     @router.get(f"{PIPELINE}/counts", summary="Show what is counted now")
     async def show_counts() -> PresentCounts:
         """Return the frames and objects of each stream since the run began, and the counts of its rules."""
         return _present(served.pipeline.view(), time=format_time(history.now_ns()))
 
-    @router.get(HISTORY, summary="Show time series", response_model=HistoryTable)
+    @router.get(HISTORY, summary="Show time series", response_model=HistoryTable, responses=CSV)
     async def show_history(
         series: Names,
+        as_csv: AsCsv,
         stream: Annotated[Patterns, Query(description="Streams, by name or glob; all when not given.")] = [],  # noqa: B006
         start: From = None,
         to: To = None,
@@ -78,12 +81,15 @@ def router_of(served: Served) -> APIRouter:
             history.series,
             series,
             streams=stream,
-            start_seconds=_seconds(start),
-            end_seconds=_seconds(to),
+            start_seconds=seconds_of(start),
+            end_seconds=seconds_of(to),
             step_seconds=None if step is None else max(1, -(-step // 1_000_000_000)),
             combine=combine,
         )
-        return Response(_table(await turns.ask(question)), media_type="application/json")
+        answer = await turns.ask(question)
+        if as_csv:
+            return csv_answer(("time", "series", "stream", "key", "unit", "value"), _values(answer))
+        return Response(_table(answer), media_type="application/json")
 
     @router.get(f"{HISTORY}/records", summary="Show earlier events", response_model=HistoryRecords)
     async def show_records(
@@ -96,37 +102,13 @@ def router_of(served: Served) -> APIRouter:
         """Return events and messages of the last day, or of another time within the last week, oldest first. The time
         is when they were reported, by the server's clock.
         """
-        span = {"start_seconds": _seconds(start), "end_seconds": _seconds(to)}
+        span = {"start_seconds": seconds_of(start), "end_seconds": seconds_of(to)}
         answer = await turns.ask(partial(history.records, wanted, **span, after=after, limit=limit))
         following = b"null" if answer.next is None else b"%d" % answer.next
         body = b'{"records":[%b],"next":%b}' % (b",".join(answer.records), following)
         return Response(body, media_type="application/json")
 
     return router
-
-
-class _Turns:
-    """Asks questions in a thread, one at a time and with a rest between two; in one event loop."""
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self._rested_at = 0.0
-
-    async def ask(self, question: Callable[[], Result]) -> Result:
-        """Return the answer. Raises Refused."""
-        loop = asyncio.get_running_loop()
-        async with self._lock:
-            await asyncio.sleep(max(0.0, self._rested_at - loop.time()))
-            begin = loop.time()
-            try:
-                return await to_thread.run_sync(question)
-            except ValueError as error:
-                raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
-            except OutputError as error:
-                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
-            finally:
-                now = loop.time()
-                self._rested_at = now + _REST * (now - begin)
 
 
 def _present(view: RunView | None, *, time: str) -> PresentCounts:
@@ -150,6 +132,15 @@ def _present(view: RunView | None, *, time: str) -> PresentCounts:
     return PresentCounts(time=time, running=view.is_running, streams=streams)
 
 
+def _values(answer: SeriesAnswer) -> Iterable[tuple[object, ...]]:
+    """A row for each value that is known, by time."""
+    for index, time in enumerate(map(csv_time, answer.times)):
+        for one in answer.columns:
+            value = one.values[index]
+            if value is not None:
+                yield time, one.name, one.stream, one.key, one.unit, value
+
+
 def _table(answer: SeriesAnswer) -> bytes:
     return msgspec.json.encode(
         {
@@ -168,13 +159,3 @@ def _table(answer: SeriesAnswer) -> bytes:
             ],
         }
     )
-
-
-def _seconds(moment: datetime | None) -> float | None:
-    """Seconds since the epoch; a time without a zone is UTC. Raises Refused for times beyond the calendar."""
-    if moment is None:
-        return None
-    try:
-        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-    except OverflowError as error:
-        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"there is no such time: {moment}") from error

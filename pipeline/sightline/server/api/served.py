@@ -12,6 +12,7 @@ from fastapi import Depends, Header, Query
 from starlette.requests import HTTPConnection
 
 from sightline.graph.registry import Registry
+from sightline.server.api.turns import Turns
 from sightline.server.audit import Actor, AuditLog
 from sightline.server.credentials import Role
 from sightline.server.feed import EventFeed
@@ -40,6 +41,7 @@ class Served:
     history: History
     images: Images | None
     snapshots: Images | None
+    questions: Turns = field(default_factory=Turns)
     registry: Registry = field(default_factory=Registry)
     turn: Lock = field(default_factory=Lock)
     """Held while a change is made, so that changes by the API take turns."""

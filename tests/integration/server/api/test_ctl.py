@@ -130,6 +130,15 @@ def test_events_are_printed(ctl: Ctl, steered: Steered) -> None:
     assert ctl("events", "--recent", "3", "--stream", "gate").code == 2
 
 
+def test_the_history_is_printed(ctl: Ctl) -> None:
+    wait_for(lambda: "fps" in ctl("history", "fps", "objects", "--stream", "gate", "--step", "10m").out)
+
+    head, first, *_ = ctl("history", "fps", "--since", "30m").out.splitlines()
+    assert head.split() == ["time", "stream", "series", "key", "value"]
+    assert "gate" in first
+    assert json.loads(ctl("history", "fps", "--json").out)["columns"][0]["series"] == "fps"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -142,6 +151,8 @@ def test_events_are_printed(ctl: Ctl, steered: Steered) -> None:
         (["set", "zones-1"], 2, "STEP.OPTION=VALUE"),
         (["set", "zones-1.gone=3s", "lines-1.gone=3s"], 2, "one step at a time"),
         (["set", "zones-1.gone=3s", "zones-1.gone.x=1"], 2, "below a value"),
+        (["history", "fsp"], 2, "occupancy"),
+        (["history", "fps", "--since", "soon"], 2, "--since"),
         (["add", "x"], 2, "give either SOURCE or --file"),
         (["add", "x", "/etc/passwd"], 2, "--allow-files"),
         (["record", "gate"], 2, "record"),
