@@ -82,7 +82,7 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
     mounts = pipeline.mounts
     mounts.is_served = True
     application = empty_application()
-    monitoring = Monitoring(pipeline.view, journal=journal, images=shown, served=lambda: sorted(mounts.present()))
+    monitoring = Monitoring(pipeline.view, journal=journal, served=lambda: sorted(mounts.present()))
     application.include_router(monitoring.router())
     feed = EventFeed()
     pipeline.on_events(feed.take)

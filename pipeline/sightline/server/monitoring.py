@@ -1,4 +1,4 @@
-"""The routes for monitoring, and the live images."""
+"""The routes for monitoring."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from sightline.runtime.stats.snapshot import RunView
-from sightline.server.answers import Kept, Threads
-from sightline.server.guard import Refused
-from sightline.server.images import Images
+from sightline.server.answers import Kept
 from sightline.server.journal import Journal
 from sightline.server.metrics import CONTENT_TYPE, metrics_text
 from sightline.server.status import not_ready, status_json
@@ -30,16 +28,13 @@ class Monitoring:
         view: Callable[[], RunView | None],
         *,
         journal: Journal,
-        images: Images | None,
         served: Callable[[], list[str]],
     ) -> None:
         self._view = view
         self._journal = journal
-        self._images = images
         self._served = served
         self._metrics = Kept(partial(to_thread.run_sync, self._make_metrics))
         self._status = Kept(partial(to_thread.run_sync, self._make_status))
-        self._threads = Threads()
 
     def router(self) -> APIRouter:
         """The routes; they are not part of the documented API."""
@@ -49,7 +44,6 @@ class Monitoring:
             "/readyz": self._answer_readiness,
             "/metrics": self._answer_metrics,
             "/status": self._answer_status,
-            "/streams/{stream}/image.jpg": self._answer_image,
         }
         for path, answer in known.items():
             router.add_api_route(path, answer, methods=["GET", "HEAD"])
@@ -71,17 +65,6 @@ class Monitoring:
     async def _answer_status(self) -> Response:
         return Response(await self._status.get(), media_type="application/json")
 
-    async def _answer_image(self, stream: str) -> Response:
-        view = self._view()
-        names = [] if view is None else [one.stream.name for one in view.streams]
-        if self._images is None or stream not in names:
-            raise Refused(HTTPStatus.NOT_FOUND, "there is no such image")
-        self._images.keep(names)
-        jpeg = await self._threads.run(partial(self._images.jpeg, stream))
-        if jpeg is None:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "no frame came by", {"Retry-After": "1"})
-        return Response(jpeg, media_type="image/jpeg")
-
     def _make_metrics(self) -> bytes:
         view = self._view()
         return metrics_text(view, is_ready=not not_ready(view)).encode()
@@ -89,6 +72,5 @@ class Monitoring:
     def _make_status(self) -> bytes:
         view = self._view()
         plain = status_json(view, is_ready=not not_ready(view), messages=self._journal.to_json())
-        plain["images"] = self._images is not None
         plain["served"] = self._served()
         return json.dumps(plain, allow_nan=False).encode()

@@ -59,6 +59,7 @@ def stream_json(stream: StreamStats, view: RunView) -> dict[str, Any]:
     rates = view.rates[stream.stream]
     next_ns = stream.next_attempt_ns
     since_ns = None if stream.state_since_ns is None else view.at_ns - stream.state_since_ns
+    silent_ns = None if stream.received_ns is None else max(0, view.at_ns - stream.received_ns)
     return {
         "name": stream.stream.name,
         "live": stream.stream.live,
@@ -68,6 +69,8 @@ def stream_json(stream: StreamStats, view: RunView) -> dict[str, Any]:
         "error": None if stream.error is None else redact(stream.error),
         "next_attempt_seconds": None if next_ns is None else round(max(0, next_ns - view.at_ns) / _NS, 3),
         **snapshot(stream),
+        "present": dict(stream.present),
+        "silent_seconds": None if silent_ns is None else round(silent_ns / _NS, 3),
         "total": stream.frame_count,
         "position_seconds": round(stream.position_ns / _NS, 3),
         "codec": stream.codec,

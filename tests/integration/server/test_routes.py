@@ -17,7 +17,7 @@ from sightline.server import Listener, limits, listen
 from tests.integration.server.conftest import TOKEN, ask, endless, wait_for, watched
 
 ROUTES = ("/", "/dashboard/app.js", "/dashboard/icon.svg", "/healthz", "/readyz", "/metrics", "/status", "/nowhere")
-IMAGE = "/streams/gate/image.jpg"
+IMAGE = "/api/v1/pipelines/street/streams/gate/image.jpg"
 
 
 def test_a_process_that_lives_is_healthy(listener: Listener) -> None:
@@ -71,7 +71,7 @@ def test_the_status_tells_states_rates_and_positions(listener: Listener) -> None
 
 
 def test_an_image_is_what_passes_the_last_step_that_draws(listener: Listener, viewer: str) -> None:
-    answer = ask(listener.port, "/streams/yard%20north/image.jpg", token=viewer)
+    answer = ask(listener.port, "/api/v1/pipelines/street/streams/yard%20north/image.jpg", token=viewer)
 
     image = np.asarray(cv2.imdecode(np.frombuffer(answer.body, np.uint8), cv2.IMREAD_COLOR))
     assert answer.headers["content-type"] == "image/jpeg"
@@ -81,7 +81,7 @@ def test_an_image_is_what_passes_the_last_step_that_draws(listener: Listener, vi
 
 
 def test_there_is_no_image_of_a_stream_that_is_not_there(listener: Listener, viewer: str) -> None:
-    assert ask(listener.port, "/streams/other/image.jpg", token=viewer).status == 404
+    assert ask(listener.port, "/api/v1/pipelines/street/streams/other/image.jpg", token=viewer).status == 404
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "NONSENSE"])
@@ -115,7 +115,7 @@ def test_a_name_that_was_pointed_here_is_refused_on_every_route(listener: Listen
 @pytest.fixture
 def guarded() -> Iterator[Listener]:
     """The same beyond the loopback, with a token."""
-    pipeline = Pipeline(sources={"gate": endless()}, steps=["draw"])
+    pipeline = Pipeline(name="street", sources={"gate": endless()}, steps=["draw"])
     with listen(pipeline, "0.0.0.0:0", token=TOKEN) as listener, pipeline:
         yield listener
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from sightline import Pipeline
-from sightline.media import Stream
+from sightline.media import Batch, Objects, Origin, Stream
 from sightline.runtime.stats.counters import (
     CounterInfo,
     DropReason,
@@ -15,6 +15,7 @@ from sightline.runtime.stats.counters import (
     LinkStats,
     StreamStats,
     add_up,
+    count_objects,
     counters,
     snapshot,
 )
@@ -22,6 +23,7 @@ from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunView, StreamStatus
 from sightline.server.metrics import metrics_text
 from sightline.server.status import status_json
+from sightline.testing import make_frames
 from tests.unit.runtime.elements import Find
 
 
@@ -76,6 +78,43 @@ def test_times_are_published_in_seconds_and_reasons_by_name() -> None:
     counts = snapshot(stats)
 
     assert (counts["read_cpu_seconds"], counts["dropped"]) == (1.5, {"overloaded": 2})
+
+
+def batch_of(*labels: list[str]) -> Batch:
+    """A batch with a frame for each list, with objects of these labels on it."""
+    rows = [(frame, label) for frame, found in enumerate(labels) for label in found]
+    names = tuple(sorted({label for _, label in rows}))
+    objects = Objects.from_columns(
+        frame=[frame for frame, _ in rows],
+        xyxy=[(0, 0, 8, 8)] * len(rows),
+        confidence=[1.0] * len(rows),
+        class_id=[names.index(label) for _, label in rows],
+        source=Origin("detect-1", names),
+    )
+    return Batch(tuple(make_frames(len(labels))), objects=objects)
+
+
+def test_what_is_present_is_what_the_newest_frame_of_each_stream_holds() -> None:
+    gate, yard = StreamStats(Stream("gate")), StreamStats(Stream("yard"))
+
+    count_objects(batch_of(["car", "car"], ["car", "bus"], ["car"]), [gate, gate, yard])
+    assert (gate.present, yard.present) == ({"car": 1, "bus": 1}, {"car": 1})
+    assert gate.labels["car"].objects == 3
+
+    count_objects(batch_of([]), [yard])
+    assert (gate.present, yard.present) == ({"car": 1, "bus": 1}, {})
+
+
+def test_the_status_has_what_is_present_and_how_long_a_stream_has_been_silent(
+    finished: tuple[Report, RunView, tuple[StreamStatus, ...]],
+) -> None:
+    view = finished[1]
+    view.streams[0].present = {"car": 2}
+    view.streams[0].received_ns = view.at_ns - 1_500_000_000
+
+    (stream,) = status_json(view, is_ready=True, messages=[])["streams"]
+
+    assert (stream["present"], stream["silent_seconds"]) == ({"car": 2}, 1.5)
 
 
 def test_the_stats_of_an_element_in_two_lanes_are_added_up() -> None:

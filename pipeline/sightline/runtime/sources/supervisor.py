@@ -268,7 +268,7 @@ class SourceSupervisor(Worker):
         now_ns = self._frame_ns = clock.monotonic_ns()
         self._continuation.note(frame.pts_ns, now_ns=now_ns)
         stats.receive()
-        stats.position_ns = frame.pts_ns
+        stats.received_ns, stats.position_ns = now_ns, frame.pts_ns
         if frame.damaged and self._source.skips_damaged:
             stats.drop(DropReason.DAMAGED)
             if trace is not None:

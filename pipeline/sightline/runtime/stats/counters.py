@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import accumulate
@@ -186,7 +186,8 @@ class StreamStats:
     processed, but its image was not whole) or `dropped`, with the reason.
 
     `cause` is why a stream is in trouble now, and `next_attempt_ns` when it is tried again (monotonic); `error` is why
-    it failed, or the trouble in which it ended.
+    it failed, or the trouble in which it ended. `present` has the number of objects by label on the newest processed
+    frame, and `received_ns` is when the newest frame was received (monotonic).
     """
 
     stream: Stream
@@ -220,7 +221,9 @@ class StreamStats:
     frame_count: int | None = None
     error: str | None = None
     labels: dict[str, LabelCount] = field(default_factory=dict)
+    present: Mapping[str, int] = field(default_factory=dict)
     position_ns: int = 0
+    received_ns: int | None = None
     started_ns: int | None = None
     ended_ns: int | None = None
     latency: Histogram = field(default_factory=Histogram)
@@ -395,8 +398,11 @@ def add_up(parts: Sequence[ElementStats]) -> ElementStats:
 def count_objects(batch: Batch, statistics: list[StreamStats]) -> None:
     """Add what was found on a processed batch to the statistics of its frames' streams."""
     objects: Objects = batch.objects
-    if not len(objects):
-        return
-    rows = zip(objects.frame.tolist(), objects.labels(), objects.track_id.tolist(), strict=True)
-    for frame, label, track_id in rows:
-        statistics[frame].see(label, track_id)
+    found: list[dict[str, int]] = [{} for _ in statistics]
+    if len(objects):
+        rows = zip(objects.frame.tolist(), objects.labels(), objects.track_id.tolist(), strict=True)
+        for frame, label, track_id in rows:
+            statistics[frame].see(label, track_id)
+            found[frame][label] = found[frame].get(label, 0) + 1
+    for stats, present in zip(statistics, found, strict=True):
+        stats.present = present

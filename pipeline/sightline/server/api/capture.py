@@ -1,4 +1,4 @@
-"""Routes that take something of a stream: a recording, an image."""
+"""Routes that take something of a stream: its newest image, a recording, a snapshot."""
 
 from __future__ import annotations
 
@@ -38,6 +38,22 @@ def router_of(served: Served) -> APIRouter:
     router = APIRouter(tags=["streams"], dependencies=[Depends(served.known)])
     pipeline, threads = served.pipeline, Threads()
 
+    @router.get(
+        f"{STREAM}/image.jpg",
+        summary="Show the newest image",
+        response_class=Response,
+        responses={200: {"content": {"image/jpeg": {}}}},
+    )
+    async def show_image(stream: str) -> Response:
+        """The newest frame as a small JPEG, as it leaves the last step that changes images, for a wall of cameras. It
+        is made at most four times a second, however many ask. While no frames come, it is the last one.
+        """
+        check_stream(served, stream)
+        if served.images is None:
+            raise Refused(HTTPStatus.CONFLICT, "no step is there whose images could be taken")
+        served.images.keep(pipeline.description.sources)
+        return _image(await threads.run(partial(served.images.jpeg, stream)))
+
     @router.post(f"{STREAM}/record", summary="Record a stream", status_code=HTTPStatus.ACCEPTED)
     async def record(stream: str, actor: Operator, request: RecordRequest | None = None) -> dict[str, str]:
         """The steps `record` write a clip; an event `recording` names the file."""
@@ -64,9 +80,13 @@ def router_of(served: Served) -> APIRouter:
         check_stream(served, stream)
         if served.snapshots is None:
             raise Refused(HTTPStatus.CONFLICT, "no step is there whose images could be taken")
-        jpeg = await threads.run(partial(served.snapshots.jpeg, stream))
-        if jpeg is None:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "no frame came by", {"Retry-After": "1"})
-        return Response(jpeg, media_type="image/jpeg")
+        return _image(await threads.run(partial(served.snapshots.jpeg, stream)))
 
     return router
+
+
+def _image(jpeg: bytes | None) -> Response:
+    """Answer with an image. Raises Refused when there is none."""
+    if jpeg is None:
+        raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "no frame came by", {"Retry-After": "1"})
+    return Response(jpeg, media_type="image/jpeg")

@@ -138,12 +138,16 @@ export function useRead(to, everyMs = 0) {
 /** How a pipeline is, as `GET pipelines/NAME` tells it, every second: streams, steps, queues, deliveries, messages. */
 export const useStatus = (pipeline) => useRead(pipeline ? path(pipeline) : null, 1000);
 
-/** Call back with each record (events and messages) as it comes; `lost` is called with how many are missing. */
+/**
+ * Call back with each record (events and messages) as it comes; `lost` is called with how many are missing. `pipeline` null
+ * listens to nothing.
+ */
 export function useEvents(pipeline, query, onRecord, onLost = () => {}) {
   const called = useRef({});
   called.current = { onRecord, onLost };
-  const to = address(path(pipeline, "events"), query).href;
+  const to = pipeline === null ? null : address(path(pipeline, "events"), query).href;
   useEffect(() => {
+    if (to === null) return undefined;
     const source = new EventSource(to);
     const tell = ({ data }) => called.current.onRecord(JSON.parse(data));
     source.addEventListener("event", tell);

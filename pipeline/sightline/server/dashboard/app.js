@@ -54,16 +54,17 @@ function skip(event) {
 
 function Header({ route, pipelines, session }) {
   const one = pipelines.find((known) => known.name === route.pipeline);
+  const entry = SCREENS.find(({ name }) => name === route.screen)?.under ?? route.screen;
   return html`<header>
     <a class="brand" href=${href("", "")}><img src="dashboard/icon.svg" alt="" width="26" height="26" /><span>Sightline</span></a>
     ${pipelines.length > 1 && html`<label class="choose"><span class="hidden">${t("shell.choose")}</span>
-      <select value=${route.pipeline} onChange=${(event) => go(href(event.target.value, event.target.value ? route.screen : ""))}>
+      <select value=${route.pipeline} onChange=${(event) => go(href(event.target.value, event.target.value ? entry : ""))}>
         <option value="">${t("shell.allPipelines")}</option>
         ${pipelines.map(({ name }) => html`<option value=${name}>${name}</option>`)}
       </select></label>`}
     ${one && html`<${Summary} pipeline=${one.name} />`}
-    <nav aria-label=${t("shell.menu")}>${one && SCREENS.map(({ name, title }) => html`
-      <a href=${href(one.name, name)} aria-current=${name === route.screen ? "page" : undefined}>${t(title)}</a>`)}
+    <nav aria-label=${t("shell.menu")}>${one && SCREENS.filter(({ under }) => !under).map(({ name, title }) => html`
+      <a href=${href(one.name, name)} aria-current=${name === entry ? "page" : undefined}>${t(title)}</a>`)}
     </nav>
     <div class="user"><${Theme} /><span class="faint small">${t("shell.user", session)}</span>
       <button class="plain" onClick=${logOut}>${t("shell.logOut")}</button></div>

@@ -1,8 +1,12 @@
 // The screens of a pipeline in the order of the menu. A screen is a module in `screens/` that is loaded when it is shown;
 // its default export is a component that gets `{pipeline, rest, query}` of the route.
 
-/** @type {{name: string, title: string, load: () => Promise<{default: Function}>}[]} */
+/**
+ * One that is `under` another is not in the menu: links lead to it.
+ * @type {{name: string, title?: string, under?: string, load: () => Promise<{default: Function}>}[]}
+ */
 export const SCREENS = [
   { name: "wall", title: "wall.screen", load: () => import("./screens/wall.js") },
   { name: "graph", title: "graph.screen", load: () => import("./screens/graph.js") },
+  { name: "camera", under: "wall", load: () => import("./screens/camera.js") },
 ];
