@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.integration.dashboard.browser import PHONE, check_accessible, until
-from tests.integration.server.conftest import TOKEN
 
 from sightline import Pipeline
 from sightline.server import Listener, listen
+from sightline.server.credentials import Role, TokenFile
+from sightline_plugins import Draw
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -25,11 +26,12 @@ def slow(batch):
 """
 ROOT = Path(__file__).resolve().parents[3]
 STREET = {"uri": str(ROOT / "sample_videos" / "street.mp4"), "loop": True, "realtime": True}
+APPLY = ".graph-options button.main"
 BOTTLENECK = "document.getElementById('bottleneck')?.textContent ?? ''"
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listener]:
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     """A pipeline whose third step takes far too long, with a branch."""
     folder: Path = tmp_path_factory.mktemp("graph")
     (folder / "slow.py").write_text(SLOW)
@@ -40,15 +42,30 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listener]:
         {"tee": {"archive": [{"jsonl": {"path": "{stream}.jsonl"}}]}},
         {"draw": {"labels": False}},
     ]
-    pipeline = Pipeline(name="street", sources={"gate": STREET}, steps=steps, outputs=folder)
-    with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener, pipeline:
+    return Pipeline(name="street", sources={"gate": STREET}, steps=steps, outputs=folder)
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Iterator[Mapping[Role, str]]:
+    """A token for each role."""
+    known = TokenFile()
+    yield {role: known.add(f"graph-{role}", role) for role in Role}
+    for role in Role:
+        known.remove(f"graph-{role}")
+
+
+@pytest.fixture(scope="module")
+def shown(pipeline: Pipeline, tokens: Mapping[Role, str]) -> Iterator[Listener]:
+    """The pipeline, running and served."""
+    del tokens  # known before it listens
+    with listen(pipeline, "127.0.0.1:0") as listener, pipeline:
         yield listener
 
 
 @pytest.fixture
-def graph(shown: Listener, page: Page) -> Page:
-    """The screen, with all steps."""
-    page.goto(f"{shown.url}?token={TOKEN}#/street/graph")
+def graph(shown: Listener, tokens: Mapping[Role, str], page: Page) -> Page:
+    """The screen as an admin sees it, with all steps."""
+    page.goto(f"{shown.url}?token={tokens[Role.ADMIN]}#/street/graph")
     page.wait_for_selector("[data-box='step/jsonl-1']")
     return page
 
@@ -94,3 +111,53 @@ def test_a_phone_shows_the_graph_from_top_to_bottom(graph: Page) -> None:
 
     assert graph.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     assert graph.evaluate(f"{place.format('step/draw-1')}.right") <= PHONE["width"]
+    graph.click("[data-box='step/draw-1']")
+    graph.wait_for_selector("#field-keypoint_confidence")
+    assert graph.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_an_option_is_changed_while_the_step_goes_on(pipeline: Pipeline, graph: Page) -> None:
+    graph.click("[data-box='step/draw-1']")
+    graph.wait_for_selector("#field-labels")
+    assert "Write the name of its class" in graph.locator("#field-labels-about").inner_text()
+    check_accessible(graph)
+
+    graph.check("#field-labels")
+    graph.click(APPLY)
+
+    until(graph, "document.querySelector('.notice')?.textContent.includes('draw-1 goes on with the new options')")
+    graph.reload()
+    graph.wait_for_selector("#field-labels")
+    assert graph.is_checked("#field-labels")
+    assert options_of(pipeline, "draw-1")["labels"] is True
+
+
+def test_what_the_server_refuses_is_told_where_it_stands(pipeline: Pipeline, graph: Page) -> None:
+    graph.click("[data-box='step/draw-1']")
+    graph.wait_for_selector("#field-thickness")
+    graph.fill("#field-thickness", "1000")
+    graph.click(APPLY)
+    until(graph, "document.querySelector('#field-thickness-about [role=alert]')?.textContent.includes('64')")
+
+    changed = pipeline.description.with_element("draw-1", Draw(labels=False, clock=True))
+    pipeline.change(lambda _: changed, prove=0).wait()
+    graph.fill("#field-thickness", "3")
+    graph.click(APPLY)
+    until(graph, "document.querySelector('.graph-refusal')?.textContent.includes('Somebody else has changed')")
+    graph.click("text=Load the present options")
+
+    until(graph, "document.querySelector('#field-clock')?.checked")
+    assert graph.input_value("#field-thickness") == ""
+
+
+def test_who_may_only_look_changes_nothing(shown: Listener, tokens: Mapping[Role, str], page: Page) -> None:
+    page.goto(f"{shown.url}?token={tokens[Role.VIEWER]}#/street/graph/step/draw-1")
+    page.wait_for_selector("#field-labels")
+
+    assert page.is_disabled("#field-labels")
+    assert page.locator(APPLY).count() == 0
+
+
+def options_of(pipeline: Pipeline, element_id: str) -> dict[str, object]:
+    """The options that were given to a step."""
+    return pipeline.description.element(element_id).model_dump(exclude_unset=True)

@@ -6,6 +6,7 @@ import { html, styles } from "../lib.js";
 import { Empty, ErrorBox, Loading, Panel, Table } from "../parts/basic.js";
 import { Canvas } from "../parts/graph/canvas.js";
 import { isFull, shareOf, useFigures } from "../parts/graph/figures.js";
+import { StepPanel } from "../parts/graph/step.js";
 import { go, href } from "../router.js";
 import { t } from "../texts/index.js";
 
@@ -21,11 +22,16 @@ export default function GraphScreen({ pipeline, rest }) {
   const figures = useFigures(status, graph.data);
   if (!graph.data) return graph.error ? html`<${ErrorBox} error=${graph.error} />` : html`<${Loading} />`;
   const selected = rest.length === 2 ? rest.join("/") : null;
+  const step = rest[0] === "step" && graph.data.steps.find((one) => one.id === rest[1]);
+  const close = () => go(href(pipeline, "graph"), { replace: true });
   const select = (box) => go(href(pipeline, "graph", box.key === selected ? [] : [box.kind, box.id]), { replace: true });
   return html`<h1 class="title">${t("graph.title")}</h1>
     ${graph.data.stages.length === 0 && html`<${Empty}>${t("graph.notBegun")}</${Empty}>`}
     <${Verdict} figures=${figures} graph=${graph.data} />
-    <${Canvas} graph=${graph.data} figures=${figures} status=${status} selected=${selected} onSelect=${select} />
+    <div class="graph-work ${step ? "open" : ""}">
+      <${Canvas} graph=${graph.data} figures=${figures} status=${status} selected=${selected} onSelect=${select} />
+      ${step && html`<${StepPanel} key=${step.id} pipeline=${pipeline} step=${step} onClose=${close} />`}
+    </div>
     ${figures && html`<div class="panels graph-tables">
       <${Steps} graph=${graph.data} figures=${figures} /><${Queues} figures=${figures} />
       ${status.deliveries.length > 0 && html`<${Deliveries} deliveries=${status.deliveries} />`}

@@ -1,6 +1,7 @@
 // All texts of the dashboard. A translation is a folder beside `en` with the same files, chosen here.
 
 import { camera } from "./en/camera.js";
+import { fields } from "./en/fields.js";
 import { graph } from "./en/graph.js";
 import { pipelines } from "./en/pipelines.js";
 import { records } from "./en/records.js";
@@ -8,7 +9,7 @@ import { shell } from "./en/shell.js";
 import { wall } from "./en/wall.js";
 
 export const LANGUAGE = "en";
-const TEXTS = { camera, graph, pipelines, records, shell, wall };
+const TEXTS = { camera, fields, graph, pipelines, records, shell, wall };
 
 /** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
 export function t(key, values = {}) {

@@ -169,7 +169,7 @@ function StreamsBox({ graph, figures }) {
   const all = figures ? [...figures.streams.values()] : [];
   const live = all.filter((stream) => stream.state === "live").length;
   return html`<span class="graph-name"><b>${t("graph.streams", { count: graph.streams.length })}</b></span>
-    <span class="graph-figures small"><span>${rate(all.reduce((sum, one) => sum + one.fps, 0))} ${t("graph.fps")}</span><span>${t("graph.live", { live })}</span></span>`;
+    <span class="graph-figures small"><span>${rate(all.reduce((sum, one) => sum + one.fps, 0))} ${t("graph.fps")}</span><span>${t("graph.liveStreams", { live })}</span></span>`;
 }
 
 const JoinBox = () => html`<span>${t("graph.join")}</span>`;

@@ -3,7 +3,8 @@
 import { useRef } from "../../lib.js";
 
 const WINDOW_SECONDS = 6;
-const BUSY = 0.75; // a thread that works this much of the time keeps the others waiting
+const BUSY = 0.75; // a thread that works this much of the time keeps the others waiting,
+const BUSY_WITH_QUEUE = 0.4; // or this much while frames pile up before it
 const FULL = 0.75; // of a queue
 
 /** The figures of the last seconds, renewed with each status: see `figuresOf`; null until two were read. */
@@ -118,7 +119,8 @@ function bottleneckOf(stages, streams, status) {
   const busiest = stages.reduce((most, stage) => (stage.slowest && stage.busy > (most?.busy ?? 0) ? stage : most), null);
   const dropped = [...streams.values()].reduce((sum, stream) => sum + stream.dropped, 0);
   const found = { busiest, dropped, overloaded: status.overloaded };
-  if (busiest && busiest.busy >= BUSY) {
+  const isFound = busiest && (busiest.busy >= BUSY || (busiest.busy >= BUSY_WITH_QUEUE && busiest.queue && isFull(busiest.queue)));
+  if (isFound) {
     const others = busiest.steps.filter((id) => id !== busiest.slowest.id);
     return { ...found, kind: "step", id: busiest.slowest.id, share: busiest.busy, others, queue: busiest.queue };
   }

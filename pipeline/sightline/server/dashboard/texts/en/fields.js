@@ -1,0 +1,5 @@
+export const fields = {
+  byDefault: "by default",
+  notJson: "This is not JSON: texts need quotes, such as [\"car\"].",
+  reset: "Default",
+};
