@@ -15,7 +15,7 @@ from sightline.devices import Device, DeviceKind
 from sightline.devices.cuda.device import CudaDevice
 from sightline.errors import StreamError
 from sightline.graph import Site, SourceElement, SourceReader
-from sightline.media import ColorMatrix, ColorRange, Frame, Memory, PixelFormat, Stream
+from sightline.media import Altered, ColorMatrix, ColorRange, Frame, Memory, PixelFormat, Stream
 from sightline_plugins.sources.file.element import Media
 from tests.fakes.nvdec import HOPPER, Caps
 
@@ -33,7 +33,7 @@ class Seen:
     pts_ns: int
     damaged: bool
     packet: int | None
-    altered: bool
+    altered: Altered
     size_wh: tuple[int, int]
     matrix: ColorMatrix
     range: ColorRange

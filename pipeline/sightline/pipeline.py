@@ -22,6 +22,7 @@ from sightline.graph import (
     Mounts,
     OutboxOptions,
     Outputs,
+    Packets,
     PipelineDescription,
     Step,
     TelemetryOptions,
@@ -30,7 +31,7 @@ from sightline.graph.site import SystemClock
 from sightline.media import Batch, Event, FrameView
 from sightline.media.time import parse_duration_ns
 from sightline.runtime.iteration import each_frame, each_frame_in_event_loop, end, end_because_of
-from sightline.runtime.runner import Runner
+from sightline.runtime.runner import BatchListener, Runner
 from sightline.runtime.scheduling.link import Item, Link
 from sightline.runtime.sources.manager import PendingChange
 from sightline.runtime.sources.supervisor import Limits
@@ -103,9 +104,11 @@ class Pipeline:
         self._gpus = () if gpu is None else tuple(gpu) if isinstance(gpu, Sequence) else (gpu,)
         self.mounts = Mounts()
         """What its steps serve over HTTP, while `sightline.server.listen` serves the pipeline."""
+        self.packets = Packets()
+        """The encoded images of its streams, as far as somebody wants them."""
         self._listeners: list[Callable[[Message], None]] = []
         self._event_listeners: list[Callable[[Batch, Sequence[Event]], None]] = []
-        self._batch_listeners: list[Callable[[Batch], None]] = []
+        self._batch_listeners: list[BatchListener] = []
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
         self._control = self._control_of(description)
         self._file: ConfigurationFile | None = None
@@ -202,13 +205,14 @@ class Pipeline:
         """
         self._event_listeners.append(listener)
 
-    def on_batches(self, listener: Callable[[Batch], None]) -> None:
-        """Call `listener` with each batch that has passed all steps, whatever these are by then. To be called before
-        the start. For the listener, the same holds as for that of `on_events`.
+    def on_batches(self, listener: BatchListener) -> None:
+        """Call `listener` with each batch that has passed all steps, whatever these are by then, and the monotonic
+        times (nanoseconds) at which its frames arrived. To be called before the start. For the listener, the same holds
+        as for that of `on_events`.
 
         >>> from sightline import Pipeline
         >>> pipeline = Pipeline(sources={"test": {"pattern": "bars", "frames": 3}})
-        >>> pipeline.on_batches(lambda batch: print([frame.index for frame in batch.frames]))
+        >>> pipeline.on_batches(lambda batch, arrivals_ns: print([frame.index for frame in batch.frames]))
         """
         self._batch_listeners.append(listener)
 
@@ -471,6 +475,7 @@ class Pipeline:
                 post=self._post,
                 probes=self._probes,
                 mounts=self.mounts,
+                packets=self.packets,
                 limits=limits,
                 consumer=consumer,
                 watches=watches,
@@ -502,9 +507,9 @@ class Pipeline:
             except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
                 _LOG.exception("a listener failed on %d events of %s", len(events), events[0].step)
 
-    def _report_batch(self, batch: Batch) -> None:
+    def _report_batch(self, batch: Batch, arrivals_ns: Sequence[int]) -> None:
         for listener in self._batch_listeners:
             try:
-                listener(batch)
+                listener(batch, arrivals_ns)
             except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
                 _LOG.exception("a listener failed on a batch of %d frames", len(batch))

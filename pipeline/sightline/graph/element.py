@@ -79,6 +79,8 @@ class Element(Described):
     sink: ClassVar[bool] = False
     changes_images: ClassVar[bool] = False
     """Whether it writes into (copies of) images; what a branch of a parallel writes is lost where they rejoin."""
+    draws_only: ClassVar[bool] = False
+    """Whether what it writes into images is only a view of what the batch tells (boxes, zones), and hides nothing."""
     delivers: ClassVar[bool] = False
     """Whether it puts records into the outbox of the run."""
     scalar: ClassVar[str | None] = None

@@ -3,12 +3,13 @@
 from sightline.media.batch import Batch, FrameView
 from sightline.media.color import ColorMatrix, ColorRange
 from sightline.media.events import Event, Overlay, Tensor
-from sightline.media.frame import Frame, Stream, TimeSource
+from sightline.media.frame import Altered, Frame, Stream, TimeSource
 from sightline.media.objects import Objects, ObjectView, Origin
 from sightline.media.shapes import Mask, Skeleton
 from sightline.media.surface import Memory, PixelFormat, Surface
 
 __all__ = [
+    "Altered",
     "Batch",
     "ColorMatrix",
     "ColorRange",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Flag, StrEnum
 
 from sightline.media.surface import Surface
 
@@ -25,6 +25,16 @@ class TimeSource(StrEnum):
     ARRIVAL = "arrival"
 
 
+class Altered(Flag):
+    """How a frame differs from the encoded image that it was decoded from; false where it does not."""
+
+    NO = 0
+    DRAWN = 1
+    """Steps may have drawn overlays of what the batch tells; the encoded image shows nothing that they hide."""
+    CHANGED = 2
+    """It was turned, or a step may have hidden or changed something: the encoded image may show more."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
     """One decoded image of one stream.
@@ -32,9 +42,8 @@ class Frame:
     `index` counts the frames of the stream from 0; `pts_ns` is the presentation time in the stream's own clock;
     `capture_ns` is the time of day (nanoseconds since the epoch) when it is known, and `time_source` says whose;
     `damaged` says that the image, or one it was decoded from, is not whole. `packet` is the number of the encoded
-    image that it was decoded from, where such are kept (`sightline.graph.Packets`); `altered` says that this
-    is not that image: its source turned it, or a step that changes images has had it, whether or not it changed
-    this one, so that the encoded image may show more.
+    image that it was decoded from, where such are kept (`sightline.graph.Packets`); `altered` says how this differs
+    from that image: its source turned it, or a step that changes images has had it, whether or not it changed this one.
     """
 
     stream: Stream
@@ -45,7 +54,7 @@ class Frame:
     damaged: bool = False
     time_source: TimeSource | None = None
     packet: int | None = None
-    altered: bool = False
+    altered: Altered = Altered.NO
 
     @property
     def size_wh(self) -> tuple[int, int]:

@@ -44,6 +44,8 @@ from sightline.runtime.stats.snapshot import RunLayout, RunView, StreamStatus
 from sightline.runtime.tracing import Telemetry
 from sightline.runtime.watchdog import Watch, Watchdog
 
+BatchListener = Callable[[Batch, Sequence[int]], None]
+"""Gets batches that have passed all steps, and the monotonic times (nanoseconds) at which their frames arrived."""
 _STOP_LINGER_NS = 1_000_000_000
 """How long a run that is stopped waits for records to be delivered."""
 _TELEMETRY_SECONDS = 2.0
@@ -72,11 +74,12 @@ class Runner:
         post: Callable[[Message], None],
         probes: dict[str, list[Probe]],
         mounts: Mounts,
+        packets: Packets,
         limits: Limits,
         consumer: Link[Item] | None = None,
         watches: Sequence[Watch] = (),
         on_events: EventListener | None = None,
-        on_batch: Callable[[Batch], None] | None = None,
+        on_batch: BatchListener | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
         self._description = description
@@ -84,6 +87,7 @@ class Runner:
         self._outputs = outputs
         self._clock = clock
         self._mounts = mounts
+        self._packets = packets
         self._post_outside = post
         self._consumer = consumer
         self._on_batch = on_batch
@@ -384,7 +388,7 @@ class Runner:
             pipeline=self._description.name,
             clock=self._clock,
             outputs=self._outputs,
-            packets=Packets(),
+            packets=self._packets,
             post=self._post_of_element,
             live=self._stays or any(source.live for source in self._description.sources.values()),
             outbox=self._outbox,
@@ -405,11 +409,12 @@ class Runner:
         self._post(message)
 
     def batch_done(self, item: WorkItem, batch: Batch) -> None:
-        """Count a batch that was processed completely."""
+        """Count a batch that was processed completely, and show it to the application."""
         now_ns = self._clock.monotonic_ns()
         self._manager.count_done(item, batch, now_ns=now_ns)
         if self._on_batch is not None:
-            self._on_batch(batch)
+            item.work = batch = batch.shared()
+            self._on_batch(batch, item.arrivals_ns)
         self._overload.update(now_ns)
 
     def batch_lost(self, item: WorkItem, reason: DropReason) -> None:

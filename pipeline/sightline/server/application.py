@@ -33,6 +33,7 @@ from sightline.server.history_store import HistoryStore
 from sightline.server.images import Images, encoder, viewpoint
 from sightline.server.journal import Journal
 from sightline.server.limits import Limits
+from sightline.server.live import live_video
 from sightline.server.monitoring import Monitoring
 from sightline.server.pages import dashboard_router
 from sightline.server.policy import Policy
@@ -88,7 +89,7 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
     pipeline.on_events(feed.take)
     pipeline.on_message(feed.note)
     history = History(_history_store(pipeline), view=pipeline.view, feed=feed)
-    pipeline.on_batches(history.heat.take)
+    pipeline.on_batches(lambda batch, _: history.heat.take(batch))
     served = Served(
         pipeline,
         journal=journal,
@@ -98,6 +99,7 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
         history=history,
         images=shown,
         snapshots=snapshots,
+        live=live_video(pipeline, step=options.images),
     )
     application.include_router(dashboard_router())
     for router in routers_of(served):
@@ -237,7 +239,7 @@ def open_listener(
     is_open_here = is_local and token is None
     guarded = Limits(Guard(application, credentials=known, is_open_here=is_open_here, port=port))
     server = ServerThread(
-        guarded, listening, certificate=certificate, on_stop=_nothing if served is None else served.feed.close
+        guarded, listening, certificate=certificate, on_stop=_nothing if served is None else served.stop
     )
     try:
         first = known.begin() if isinstance(known, TokenFile) else None

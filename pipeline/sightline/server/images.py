@@ -17,6 +17,8 @@ from sightline.media.surface import Memory, Surface
 ENCODERS = "sightline.images"
 """Entry points of image encoders: `jpeg` = module:function, a `ImageEncoder`."""
 LARGEST_WH = (960, 540)
+_WIDTHS = (160, 320, 640, 960)
+"""Widths that images are made in, so that few are made however many are asked for."""
 _SHORTEST_INTERVAL_SECONDS = 0.25
 _FIRST_IMAGE_SECONDS = 1.0
 
@@ -35,8 +37,12 @@ class _Shown:
     at_seconds: float
 
 
+_Key = tuple[str, int]
+"""A stream, and the width of its image at most."""
+
+
 class Images:
-    """The latest image of each stream, at most four a second of each, however many look.
+    """The latest image of each stream, at most four a second of each and width, however many look.
 
     `look` is a probe: while nobody asks for a stream's image it costs a comparison; when somebody does, the next
     frame is copied in the pipeline's thread and encoded in the thread of who asked, one at a time.
@@ -47,9 +53,9 @@ class Images:
         self._largest_wh = largest_wh
         self._encoding = Lock()
         self._taken = Condition()
-        self._wanted: set[str] = set()
-        self._surfaces: dict[str, Surface] = {}
-        self._shown: dict[str, _Shown] = {}
+        self._wanted: dict[str, set[int]] = {}
+        self._surfaces: dict[_Key, Surface] = {}
+        self._shown: dict[_Key, _Shown] = {}
 
     def look(self, batch: Batch) -> None:
         """Take a copy of the frames that are wanted."""
@@ -61,34 +67,43 @@ class Images:
                 on_host = frame.surface.memory is Memory.HOST
                 copy = frame.surface.shared().writable() if on_host else frame.surface.to_host()
                 with self._taken:
-                    self._wanted.discard(name)
-                    self._surfaces[name] = copy
+                    for width in self._wanted.pop(name, ()):
+                        self._surfaces[name, width] = copy
                     self._taken.notify_all()
 
-    def jpeg(self, stream: str) -> bytes | None:
-        """The latest image of a stream, which makes the next one wanted; None when none came within a second."""
+    def jpeg(self, stream: str, *, width: int | None = None) -> bytes | None:
+        """The latest image of a stream, about as wide as `width` or smaller than the largest, which makes the next one
+        wanted; None when none came within a second.
+        """
+        key = stream, self._usual(width)
         with self._taken:
-            shown = self._shown.get(stream)
+            shown = self._shown.get(key)
             if shown is not None and monotonic() - shown.at_seconds < _SHORTEST_INTERVAL_SECONDS:
                 return shown.jpeg
-            self._wanted.add(stream)
+            self._wanted.setdefault(stream, set()).add(key[1])
             if shown is None:
-                self._taken.wait_for(lambda: stream in self._surfaces, _FIRST_IMAGE_SECONDS)
-            surface = self._surfaces.pop(stream, None)
+                self._taken.wait_for(lambda: key in self._surfaces, _FIRST_IMAGE_SECONDS)
+            surface = self._surfaces.pop(key, None)
         if surface is None:
             return None if shown is None else shown.jpeg
         with self._encoding:
-            jpeg = self._encode(surface, largest_wh=self._largest_wh)
-        self._shown[stream] = _Shown(jpeg, monotonic())
+            jpeg = self._encode(surface, largest_wh=(key[1], self._largest_wh[1]))
+        self._shown[key] = _Shown(jpeg, monotonic())
         return jpeg
 
     def keep(self, streams: Collection[str]) -> None:
         """Forget the images of all other streams."""
         with self._taken:
             for known in (self._shown, self._surfaces):
-                for name in known.keys() - set(streams):
-                    del known[name]
-            self._wanted.intersection_update(streams)
+                for key in [one for one in known if one[0] not in streams]:
+                    del known[key]
+            for name in self._wanted.keys() - set(streams):
+                del self._wanted[name]
+
+    def _usual(self, width: int | None) -> int:
+        """The next larger one of the few widths that images are made in."""
+        largest = self._largest_wh[0]
+        return largest if width is None else min(next((one for one in _WIDTHS if one >= width), largest), largest)
 
 
 def encoder() -> ImageEncoder | None:

@@ -63,6 +63,7 @@ class Draw(DrawOptions):
 
     name: ClassVar[str] = "draw"
     changes_images: ClassVar[bool] = True
+    draws_only: ClassVar[bool] = True
 
     def build(self, site: Site) -> Operator:
         """Make the operator; OpenCV is imported here."""

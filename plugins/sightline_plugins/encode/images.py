@@ -30,6 +30,11 @@ AV_RANGE = {ColorRange.LIMITED: AvRange.MPEG, ColorRange.FULL: AvRange.JPEG}
 AV_MATRIX = {ColorMatrix.BT601: 6, ColorMatrix.BT709: 1, ColorMatrix.BT2020: 9}
 """The matrix as FFmpeg and ITU-T H.273 number it: smpte170m, bt709, bt2020nc."""
 
+AV_TRANSFER = {ColorMatrix.BT601: 6, ColorMatrix.BT709: 1, ColorMatrix.BT2020: 14}
+"""The transfer that goes with a matrix, as FFmpeg and ITU-T H.273 number it; primaries have the numbers of
+matrices.
+"""
+
 SWS_MATRIX = {ColorMatrix.BT601: 5, ColorMatrix.BT709: 1, ColorMatrix.BT2020: 9}
 """The matrix as FFmpeg's scaler numbers it."""
 

@@ -13,7 +13,7 @@ from av.video.frame import PictureType
 
 from sightline.errors import OutputError
 from sightline.media import Frame, PixelFormat, Surface
-from sightline_plugins.encode.images import AV_MATRIX, AV_RANGE, ImageMaker, even_size
+from sightline_plugins.encode.images import AV_MATRIX, AV_RANGE, AV_TRANSFER, ImageMaker, even_size
 from sightline_plugins.encode.settings import TICKS_PER_SECOND, TIME_BASE, Layout, ticks_from_ns
 
 _SECOND_NS = 1_000_000_000
@@ -100,7 +100,8 @@ def _open(layout: Layout, *, settings: LiveSettings, pixel_format: str) -> Video
     context.framerate = Fraction(_NOMINAL_FPS)
     context.gop_size = _ENDLESS_GOP
     context.thread_count = 1
-    context.colorspace = AV_MATRIX[layout.matrix]
+    context.colorspace = context.color_primaries = AV_MATRIX[layout.matrix]
+    context.color_trc = AV_TRANSFER[layout.matrix]  # browsers guess all three when one is not said
     context.color_range = AV_RANGE[layout.range]
     context.open()
     return context

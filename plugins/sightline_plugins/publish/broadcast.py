@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import dropwhile
 from threading import Lock
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from sightline.media import Frame
 from sightline_plugins.rtsp.payloads import Codec
@@ -52,30 +53,64 @@ class Image:
         return (*self.format.parameter_sets, *self.units) if self.is_key else self.units
 
 
+class Queued(Protocol):
+    """What viewers get: an encoded image, or something that goes with one."""
+
+    @property
+    def is_key(self) -> bool:
+        """Whether a viewer may begin with it."""
+        ...
+
+    @property
+    def dts_ns(self) -> int:
+        """When it is decoded, in the stream's own clock."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        ...
+
+
+Item = TypeVar("Item", bound=Queued)
+ItemMade = TypeVar("ItemMade", bound=Queued, covariant=True)
+
 DEFAULT_SPAN_NS = 2_000_000_000
 _MOST_BYTES = 64 << 20
 
 
-class Backlog:
+class Backlog(Generic[Item]):
     """Queue between the pipeline, which never waits, and one viewer, which may be slow.
 
     It holds at most `span_ns` of stream time. A viewer that falls farther behind loses the queue and continues with the
-    next key frame: `jumps` counts how often, `skipped` how many images were lost. Any thread may call any method;
-    the thread that offers calls `on_ready` after every change.
+    next key frame: `jumps` counts how often, `skipped` how many images were lost. What a viewer begins with (`begin`)
+    may span more. Any thread may call any method; the thread that offers calls `on_ready` after every change.
     """
 
     def __init__(self, on_ready: Callable[[], None], *, span_ns: int = DEFAULT_SPAN_NS) -> None:
         self.taken = self.skipped = self.jumps = 0
         self._on_ready = on_ready
         self._span_ns = span_ns
-        self._images: deque[Image] = deque()
+        self._images: deque[Item] = deque()
+        self._begun_ns: int | None = None
         self._bytes = 0
         self._needs_key = True
         self._lock = Lock()
         self.is_over = False
         """Whether the stream has ended; queued images can still be taken."""
 
-    def offer(self, image: Image) -> None:
+    def begin(self, images: Iterable[Item]) -> None:
+        """Add what a viewer begins with, from the first key frame on, however much time it spans."""
+        with self._lock:
+            begun = list(dropwhile(lambda image: not image.is_key, images))
+            if not begun:
+                return
+            self._images.extend(begun)
+            self._bytes += sum(image.size for image in begun)
+            self._needs_key, self._begun_ns = False, begun[-1].dts_ns
+        self._on_ready()
+
+    def offer(self, image: Item) -> None:
         """Add the newest image, unless the viewer needs a key frame first. Never waits."""
         with self._lock:
             if self._images and self._is_too_long(image):
@@ -92,7 +127,7 @@ class Backlog:
             self._bytes += image.size
         self._on_ready()
 
-    def take(self) -> Image | None:
+    def take(self) -> Item | None:
         """Take the oldest queued image; None when the queue is empty."""
         with self._lock:
             if not self._images:
@@ -107,21 +142,26 @@ class Backlog:
         self.is_over = True
         self._on_ready()
 
-    def _is_too_long(self, newest: Image) -> bool:
-        return abs(newest.dts_ns - self._images[0].dts_ns) > self._span_ns or self._bytes > _MOST_BYTES
+    def _is_too_long(self, newest: Item) -> bool:
+        oldest_ns = self._images[0].dts_ns
+        if self._begun_ns is not None and oldest_ns <= self._begun_ns:
+            oldest_ns = self._begun_ns
+        return abs(newest.dts_ns - oldest_ns) > self._span_ns or self._bytes > _MOST_BYTES
 
 
 MOST_VIEWERS = 64
 """Maximum viewers of one stream at the same time."""
 
 
-class Maker(Protocol):
+class Maker(Protocol[ItemMade]):
     """Makes the images of a stream."""
 
-    encodes: bool
-    """Whether images are encoded here, so that a key frame is available on request."""
+    @property
+    def encodes(self) -> bool:
+        """Whether images are encoded here, so that a key frame is available on request."""
+        ...
 
-    def images(self, frame: Frame, *, key: bool) -> Iterator[Image]:
+    def images(self, frame: Frame, *, key: bool) -> Iterator[ItemMade]:
         """Yield the images to publish for a frame; `key` asks for a key frame. Raises OutputError."""
         ...
 
@@ -130,24 +170,24 @@ class Maker(Protocol):
         ...
 
 
-class Broadcast:
+class Broadcast(Generic[Item]):
     """A published stream, from its first frame to its end.
 
     The pipeline's thread calls `publish` and `end`; any thread may call the other methods. While there are no viewers
     and nothing is written, no image is made.
     """
 
-    def __init__(self, name: str, maker: Maker, *, write: Callable[[Image], None] | None = None) -> None:
+    def __init__(self, name: str, maker: Maker[Item], *, write: Callable[[Item], None] | None = None) -> None:
         self.name = name
         self.images = self.key_frames = self.joined = self.most_viewers = 0
         self._maker = maker
         self._write = write
         self._lock = Lock()
-        self._viewers: list[Backlog] = []
-        self._newcomers: list[Backlog] = []
+        self._viewers: list[Backlog[Item]] = []
+        self._newcomers: list[Backlog[Item]] = []
         self._asking = 0
         self._left_slow = self._left_skipped = 0
-        self._group: list[Image] = []
+        self._group: list[Item] = []
         self.is_over = False
         """Whether the stream has ended."""
 
@@ -160,14 +200,18 @@ class Broadcast:
             self._group.clear()
             self._maker.pause()
             return
-        if not self._maker.encodes:
-            for viewer in newcomers:
-                for image in self._group:
+        group = [] if self._maker.encodes else self._group.copy()
+        made = list(self._maker.images(frame, key=bool(newcomers)))
+        for image in made:
+            self._note(image)
+        for viewer in viewers:
+            if viewer in newcomers:
+                viewer.begin([*group, *made])
+            else:
+                for image in made:
                     viewer.offer(image)
-        for image in self._maker.images(frame, key=bool(newcomers)):
-            self._send(image, viewers)
 
-    def join(self, viewer: Backlog, *, counts: bool = True) -> bool:
+    def join(self, viewer: Backlog[Item], *, counts: bool = True) -> bool:
         """Add a viewer, who begins with the next key frame if one can be made, else with the last one.
 
         `counts` False leaves it out of the statistics. Returns False when the stream is over or has `MOST_VIEWERS`.
@@ -182,7 +226,7 @@ class Broadcast:
             self.most_viewers = max(self.most_viewers, len(self._viewers) - self._asking)
             return True
 
-    def leave(self, viewer: Backlog, *, counts: bool = True) -> None:
+    def leave(self, viewer: Backlog[Item], *, counts: bool = True) -> None:
         """Remove a viewer; harmless when called again."""
         with self._lock:
             if viewer not in self._viewers:
@@ -217,7 +261,7 @@ class Broadcast:
             "skipped_images": skipped,
         }
 
-    def _send(self, image: Image, viewers: Sequence[Backlog]) -> None:
+    def _note(self, image: Item) -> None:
         self.images += 1
         self.key_frames += image.is_key
         if not self._maker.encodes:
@@ -226,8 +270,6 @@ class Broadcast:
             self._group.append(image)
         if self._write is not None:
             self._write(image)
-        for viewer in viewers:
-            viewer.offer(image)
 
 
 class Hub:
@@ -235,20 +277,20 @@ class Hub:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._broadcasts: dict[str, Broadcast] = {}
+        self._broadcasts: dict[str, Broadcast[Image]] = {}
 
-    def add(self, broadcast: Broadcast) -> None:
+    def add(self, broadcast: Broadcast[Image]) -> None:
         """Add a stream that has begun."""
         with self._lock:
             self._broadcasts[broadcast.name] = broadcast
 
-    def remove(self, broadcast: Broadcast) -> None:
+    def remove(self, broadcast: Broadcast[Image]) -> None:
         """Remove a stream that has ended."""
         with self._lock:
             if self._broadcasts.get(broadcast.name) is broadcast:
                 del self._broadcasts[broadcast.name]
 
-    def get(self, name: str) -> Broadcast | None:
+    def get(self, name: str) -> Broadcast[Image] | None:
         """Return the running stream with that name."""
         with self._lock:
             return self._broadcasts.get(name)
@@ -262,17 +304,17 @@ class Hub:
 _FIRST_IMAGE_SECONDS = 5.0
 
 
-class Viewer:
+class Viewer(Generic[Item]):
     """Watches one broadcast inside `async with`; made and used in one event loop. See `Broadcast.join`."""
 
-    def __init__(self, broadcast: Broadcast, *, counts: bool = True) -> None:
+    def __init__(self, broadcast: Broadcast[Item], *, counts: bool = True) -> None:
         self._counts = counts
-        self.backlog = Backlog(self._wake)
+        self.backlog: Backlog[Item] = Backlog(self._wake)
         self._broadcast = broadcast
         self._loop = asyncio.get_running_loop()
         self._ready = asyncio.Event()
 
-    async def __aenter__(self) -> Viewer:
+    async def __aenter__(self) -> Viewer[Item]:
         if not self._broadcast.join(self.backlog, counts=self._counts):
             raise TooManyViewers
         return self
@@ -280,7 +322,7 @@ class Viewer:
     async def __aexit__(self, *error: object) -> None:
         self._broadcast.leave(self.backlog, counts=self._counts)
 
-    async def next(self) -> Image | None:
+    async def next(self) -> Item | None:
         """Wait for the next image; None when the stream has ended."""
         while True:
             self._ready.clear()
@@ -300,7 +342,7 @@ class TooManyViewers(Exception):
     """The broadcast is over, or has `MOST_VIEWERS`."""
 
 
-async def format_of(broadcast: Broadcast) -> Format | None:
+async def format_of(broadcast: Broadcast[Image]) -> Format | None:
     """Return the format of a broadcast's images; None when no image comes soon."""
     with suppress(TimeoutError, TooManyViewers):
         async with asyncio.timeout(_FIRST_IMAGE_SECONDS), Viewer(broadcast, counts=False) as viewer:

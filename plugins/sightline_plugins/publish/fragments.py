@@ -34,6 +34,11 @@ def codec_string(image_format: Format) -> str:
     return ".".join(["hvc1", *parts, *(f"{byte:x}" for byte in constraints)])
 
 
+def configuration(image_format: Format) -> bytes:
+    """The configuration of a decoder: the content of `avcC` or `hvcC`."""
+    return _avc_configuration(image_format) if image_format.codec is Codec.H264 else _hevc_configuration(image_format)
+
+
 def start_of_file(image_format: Format) -> bytes:
     """`ftyp` and `moov` for one video track: what a player needs before any fragment."""
     brands = b"isom" + struct.pack(">I", 512) + b"isom" + b"iso6" + b"mp41"

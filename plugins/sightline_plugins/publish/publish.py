@@ -22,7 +22,7 @@ from sightline_plugins.sinks.video import Bitrate
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from sightline_plugins.publish.broadcast import Broadcast, Hub
+    from sightline_plugins.publish.broadcast import Broadcast, Hub, Image
     from sightline_plugins.publish.hls import HlsWriter
     from sightline_plugins.publish.services import Server, Services
 
@@ -142,7 +142,7 @@ class Publisher(Sink):
         self._site = site
         self._settings = LiveSettings(element.preset, element.quality, element.bitrate, element.key_interval)
         self._hub = Hub()
-        self._broadcasts: dict[Stream, tuple[Broadcast, HlsWriter | None]] = {}
+        self._broadcasts: dict[Stream, tuple[Broadcast[Image], HlsWriter | None]] = {}
         self._totals: dict[str, Mapping[str, Any]] = {}
         self._services: Services | None = None
         servers = _servers(element, self._hub)
@@ -204,7 +204,7 @@ class Publisher(Sink):
             return None
         return self._site.outputs.path(self._element.hls, stream=stream)
 
-    def _begin(self, stream: Stream) -> Broadcast:
+    def _begin(self, stream: Stream) -> Broadcast[Image]:
         from sightline_plugins.publish.broadcast import Broadcast
         from sightline_plugins.publish.hls import HlsWriter
         from sightline_plugins.publish.video_source import EncodedSource, Encoding, PassthroughSource

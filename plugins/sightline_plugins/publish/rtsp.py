@@ -42,7 +42,9 @@ class Delivery:
     to the time of sending.
     """
 
-    def __init__(self, broadcast: Broadcast, channel: Channel, *, described: Format, payloads_of: Payloads) -> None:
+    def __init__(
+        self, broadcast: Broadcast[Image], channel: Channel, *, described: Format, payloads_of: Payloads
+    ) -> None:
         self._broadcast, self._channel, self._payloads_of = broadcast, channel, payloads_of
         self._codec = described.codec
         number = PAYLOAD_TYPES[described.codec]
@@ -100,7 +102,7 @@ class RtspServer:
         """Disconnect all clients and stop listening."""
         await self._listener.close()
 
-    def broadcast(self, path: str) -> Broadcast | None:
+    def broadcast(self, path: str) -> Broadcast[Image] | None:
         """Find the stream at a path, which may name its track."""
         wanted = path.removesuffix(f"/{VIDEO}")
         names = (name for name in self._hub.names() if self._path.replace("{stream}", name) == wanted)
@@ -172,7 +174,7 @@ class RtspSession:
     def _session_header(self) -> tuple[tuple[str, str], ...]:
         return (("Session", f"{self._session};timeout={_SESSION_SECONDS}"),) if self._channel is not None else ()
 
-    async def _describe(self, request: Request, broadcast: Broadcast) -> Answer:
+    async def _describe(self, request: Request, broadcast: Broadcast[Image]) -> Answer:
         self._format = await format_of(broadcast)
         if self._format is None:
             return Answer(503)
@@ -181,7 +183,7 @@ class RtspSession:
         head = (("Content-Type", "application/sdp"), ("Content-Base", request.url.rstrip("/") + "/"))
         return Answer(200, head, body)
 
-    async def _set_up(self, request: Request, broadcast: Broadcast) -> Answer:
+    async def _set_up(self, request: Request, broadcast: Broadcast[Image]) -> Answer:
         if self._task is not None:
             return Answer(455)
         if self._format is None and (await self._describe(request, broadcast)).status != 200:
@@ -195,7 +197,7 @@ class RtspSession:
         self._channel = channel
         return Answer(200, (("Transport", channel.transport), *self._session_header))
 
-    def _play(self, request: Request, broadcast: Broadcast) -> Answer:
+    def _play(self, request: Request, broadcast: Broadcast[Image]) -> Answer:
         if self._channel is None or self._format is None:
             return Answer(455)
         if self._delivery is None:

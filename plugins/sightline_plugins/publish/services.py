@@ -55,7 +55,7 @@ class Services:
             self.close()
             raise
 
-    def push(self, broadcast: Broadcast, url: str) -> None:
+    def push(self, broadcast: Broadcast[Image], url: str) -> None:
         """Send a stream to a server until it ends."""
         self._thread.post(lambda: self._push(broadcast, url))
 
@@ -79,7 +79,7 @@ class Services:
         for server in self._servers:
             await server.stop()
 
-    def _push(self, broadcast: Broadcast, url: str) -> None:
+    def _push(self, broadcast: Broadcast[Image], url: str) -> None:
         task = asyncio.get_running_loop().create_task(_push(broadcast, url, site=self._site))
         self._pushes.add(task)
         task.add_done_callback(self._forget)
@@ -90,7 +90,7 @@ class Services:
             raise error  # a defect: the loop reports it
 
 
-async def _push(broadcast: Broadcast, url: str, *, site: Site) -> None:
+async def _push(broadcast: Broadcast[Image], url: str, *, site: Site) -> None:
     """Send a stream to a server until it ends, through a process that is started again when the server is lost."""
     failures = 0
     while not broadcast.is_over:
@@ -106,7 +106,7 @@ async def _push(broadcast: Broadcast, url: str, *, site: Site) -> None:
         await asyncio.sleep(backoff_seconds(failures))
 
 
-async def _attempt(viewer: Viewer, url: str) -> str | None:
+async def _attempt(viewer: Viewer[Image], url: str) -> str | None:
     """Send through one process; return why it failed, or None when the stream ended or its format changed."""
     first = await viewer.next()
     if first is None:
@@ -122,7 +122,7 @@ async def _attempt(viewer: Viewer, url: str) -> str | None:
         await _uncancelled(_end(process, errors))
 
 
-async def _feed(process: Process, viewer: Viewer, first: Image, *, url: str) -> None:
+async def _feed(process: Process, viewer: Viewer[Image], first: Image, *, url: str) -> None:
     assert process.stdin is not None
     process.stdin.write(Sending(url, first.format.codec.ffmpeg_name, first.format.size_wh).encoded())
     image: Image | None = first

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sightline.graph import EncodedFormat, EncodedPacket, PacketRing
-from sightline.media import Frame
+from sightline.media import Altered, Frame
 from sightline_plugins.codecs.bitstream import container_parts, is_parameter_set, nal_units, packet_units
 from sightline_plugins.encode.live import LiveEncoder, LivePacket, LiveSettings
 from sightline_plugins.encode.settings import Layout
@@ -71,12 +71,13 @@ class PassthroughSource:
 
     It begins with the key frame that the first frame needs; behind frames that were stopped, with the next frame that
     is a key frame itself. From then on it passes every image up to the present frame, including those whose frames were
-    dropped. Times are moved as those of the frames were.
+    dropped. Times are moved as those of the frames were. `ignored` is what makes no difference to those who watch.
     """
 
-    def __init__(self, ring: PacketRing, *, codecs: frozenset[Codec]) -> None:
+    def __init__(self, ring: PacketRing, *, codecs: frozenset[Codec], ignored: Altered = Altered.NO) -> None:
         self._ring = ring
         self._codecs = codecs
+        self._excluded = ~ignored
         self._last: int | None = None
         self._not_before = -1
         self._layout: _PacketLayout | None = None
@@ -85,12 +86,16 @@ class PassthroughSource:
 
     def packet_of(self, frame: Frame) -> EncodedPacket | None:
         """Return the encoded image of a frame if it may be passed on: unaltered, complete and of the right codec."""
-        if frame.altered or frame.packet is None:
+        if self.is_altered(frame) or frame.packet is None:
             return None
         packet = self._ring.packet(frame.packet)
         if packet is None or packet.format.size_wh != frame.size_wh:
             return None  # evicted, or not the image that was encoded
         return packet if Codec.from_ffmpeg(packet.format.codec) in self._codecs else None
+
+    def is_altered(self, frame: Frame) -> bool:
+        """Return whether a frame differs from its encoded image for those who watch."""
+        return bool(frame.altered & self._excluded)
 
     def may_begin(self, packet: EncodedPacket) -> bool:
         """Return whether images can be passed on from this one."""
@@ -173,7 +178,7 @@ class EncodedSource:
             self.encodes = False
             yield from self._passing.images(frame, packet)
             return
-        if frame.altered or not self.encodes:
+        if self._passing.is_altered(frame) or not self.encodes:
             self._passing.stop(frame)
         yield from self._encoding.images(frame, key=key or not self.encodes)
         self.encodes = True

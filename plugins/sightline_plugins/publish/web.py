@@ -6,11 +6,12 @@ import asyncio
 import json
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,7 +20,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sightline.server.pages import page_file
-from sightline_plugins.publish.broadcast import Format, Hub, TooManyViewers, Viewer
+from sightline_plugins.publish.broadcast import Format, Hub, Image, TooManyViewers, Viewer
 from sightline_plugins.publish.fragments import codec_string, fragment, start_of_file
 from sightline_plugins.rtsp.payloads import Codec
 
@@ -84,14 +85,17 @@ async def _watch(hub: Hub, socket: WebSocket) -> None:
     await socket.accept()
     try:
         async with Viewer(broadcast) as viewer:
-            await _until_gone(socket, viewer)
+            await until_gone(socket, _play(viewer, socket))
     except TooManyViewers:
         await socket.close(_TRY_LATER, "too many viewers")
 
 
-async def _until_gone(socket: WebSocket, viewer: Viewer) -> None:
-    playing = asyncio.ensure_future(_play(viewer, socket))
-    listening = asyncio.ensure_future(_listen(socket))
+async def until_gone(
+    socket: WebSocket, play: Coroutine[Any, Any, None], *, hear: Callable[[str], None] = lambda _: None
+) -> None:
+    """Play until that ends, or the player goes away; `hear` gets what it says."""
+    playing = asyncio.ensure_future(play)
+    listening = asyncio.ensure_future(_listen(socket, hear))
     try:
         await asyncio.wait((playing, listening), return_when=asyncio.FIRST_COMPLETED)
         if playing.done():
@@ -103,13 +107,13 @@ async def _until_gone(socket: WebSocket, viewer: Viewer) -> None:
         await asyncio.gather(playing, listening, return_exceptions=True)
 
 
-async def _listen(socket: WebSocket) -> None:
-    """Wait until the player goes away; what it says means nothing."""
-    while (await socket.receive())["type"] != "websocket.disconnect":
-        pass
+async def _listen(socket: WebSocket, hear: Callable[[str], None]) -> None:
+    """Hear what the player says until it goes away."""
+    while (message := await socket.receive())["type"] != "websocket.disconnect":
+        hear(message.get("text") or "")
 
 
-async def _play(viewer: Viewer, socket: WebSocket) -> None:
+async def _play(viewer: Viewer[Image], socket: WebSocket) -> None:
     current: Format | None = None
     number = 0
     while (image := await viewer.next()) is not None:

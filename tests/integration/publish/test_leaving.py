@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sightline.server.address import Address
-from sightline_plugins.publish.broadcast import Broadcast, Hub
+from sightline_plugins.publish.broadcast import Broadcast, Hub, Image
 from sightline_plugins.publish.rtsp import RtspServer
 from tests.integration.publish.publishing import free_port
 from tests.unit.publish.images import SETTINGS, Encoder, frames
@@ -34,7 +34,7 @@ async def say(dialog: Sequence[Sequence[str]], *, port: int) -> asyncio.StreamWr
     return writer
 
 
-async def publish(broadcast: Broadcast) -> None:
+async def publish(broadcast: Broadcast[Image]) -> None:
     for frame in frames(500):
         broadcast.publish(frame)
         await asyncio.sleep(0.001)

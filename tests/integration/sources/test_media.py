@@ -155,7 +155,7 @@ def test_rotation_can_be_asked_for(clip: str) -> None:
 def test_turned_images_are_told_from_those_that_were_encoded(clip: str, rotate: int) -> None:
     frames = run_source(Media.model_validate({"uri": clip, "rotate": rotate}))
 
-    assert {frame.altered for frame in frames} == {rotate != 0}
+    assert {bool(frame.altered) for frame in frames} == {rotate != 0}
 
 
 def test_several_threads_decode_the_same_images(clip: str) -> None:

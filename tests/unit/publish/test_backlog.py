@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sightline_plugins.publish.broadcast import Backlog
+from sightline_plugins.publish.broadcast import Backlog, Image
 from tests.unit.publish.images import group, plain
 
 
-def backlog(span_ns: int = 2_000_000_000) -> Backlog:
+def backlog(span_ns: int = 2_000_000_000) -> Backlog[Image]:
     return Backlog(lambda: None, span_ns=span_ns)
 
 
-def taken(waiting: Backlog) -> list[int]:
+def taken(waiting: Backlog[Image]) -> list[int]:
     found = []
     while (image := waiting.take()) is not None:
         found.append(image.pts_ns // 40_000_000)
@@ -52,6 +52,19 @@ def test_it_never_holds_more_than_its_span() -> None:
     assert len(taken(waiting)) <= 26
 
 
+def test_what_a_viewer_begins_with_may_span_more_and_what_follows_may_not() -> None:
+    waiting = backlog(span_ns=200_000_000)
+    waiting.begin([plain(0), *group(1, count=100)])
+    for image in [plain(101), plain(102)]:
+        waiting.offer(image)
+    begun = taken(waiting)
+    for image in group(103, count=8):
+        waiting.offer(image)
+
+    assert begun == list(range(1, 103))
+    assert taken(waiting) == []
+
+
 def test_time_that_steps_back_is_a_jump_and_not_an_endless_wait() -> None:
     waiting = backlog(span_ns=1_000_000_000)
     for image in [*group(100, count=2), *group(0, count=2)]:
@@ -62,7 +75,7 @@ def test_time_that_steps_back_is_a_jump_and_not_an_endless_wait() -> None:
 
 def test_whoever_waits_is_told() -> None:
     rung: list[bool] = []
-    waiting = Backlog(lambda: rung.append(True))
+    waiting: Backlog[Image] = Backlog(lambda: rung.append(True))
     waiting.offer(plain(0))
     waiting.offer(plain(1, is_key=True))
     waiting.end()

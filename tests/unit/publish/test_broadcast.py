@@ -9,11 +9,11 @@ from sightline_plugins.publish.broadcast import MOST_VIEWERS, Backlog, Broadcast
 from tests.unit.publish.images import SETTINGS, Encoder, frames, plain
 
 
-def viewer() -> Backlog:
+def viewer() -> Backlog[Image]:
     return Backlog(lambda: None)
 
 
-def all_of(waiting: Backlog) -> list[Image]:
+def all_of(waiting: Backlog[Image]) -> list[Image]:
     found = []
     while (image := waiting.take()) is not None:
         found.append(image)
@@ -49,9 +49,9 @@ class Joined:
 
     encodes = False
 
-    def __init__(self, late: Backlog) -> None:
+    def __init__(self, late: Backlog[Image]) -> None:
         self.late = late
-        self.broadcast: Broadcast | None = None
+        self.broadcast: Broadcast[Image] | None = None
 
     def images(self, frame: Frame, *, key: bool) -> Iterator[Image]:
         if frame.index == 1 and self.broadcast is not None:

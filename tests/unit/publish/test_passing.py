@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from sightline.graph import EncodedFormat, PacketRing
-from sightline.media import Frame, Stream
+from sightline.media import Altered, Frame, Stream
 from sightline_plugins.codecs.bitstream import annex_b
 from sightline_plugins.publish.broadcast import Image
 from sightline_plugins.publish.video_source import EncodedSource, Encoding, PassthroughSource
@@ -94,7 +94,7 @@ def test_after_a_pause_it_begins_anew() -> None:
 
 def test_a_frame_that_a_step_had_is_encoded() -> None:
     maker = making(ring_with(10))
-    (made,) = maker.images(replace(given(10)[0], altered=True), key=False)
+    (made,) = maker.images(replace(given(10)[0], altered=Altered.CHANGED), key=False)
 
     assert maker.encodes
     assert made.is_key
@@ -107,7 +107,7 @@ def test_nothing_encoded_before_a_change_of_images_is_shown_after_it(until: int)
     maker = making(ring_with(20))
     shown = []
     for number, frame in enumerate(given(20)):
-        made = list(maker.images(replace(frame, altered=number <= until), key=False))
+        made = list(maker.images(replace(frame, altered=Altered.CHANGED if number <= until else Altered.NO), key=False))
         shown += [] if maker.encodes else numbers(made)
 
     assert shown == list(range(shown[0], 21))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sightline import Pipeline
 from sightline.graph import Element, Operator, Site, Tee
-from sightline.media import Batch
+from sightline.media import Altered, Batch
 from tests.unit.runtime.elements import Synthetic
 
 
@@ -19,6 +19,13 @@ class Painter(Element):
 
     def build(self, site: Site) -> Operator:
         return _Same()
+
+
+class Marker(Painter):
+    """Says that it only draws."""
+
+    name: ClassVar[str] = "marker"
+    draws_only: ClassVar[bool] = True
 
 
 class Looker(Element):
@@ -49,8 +56,8 @@ class _Other(Operator):
         return batch.with_surfaces([dataclasses.replace(frame.surface) for frame in batch.frames])
 
 
-def altered_after(*steps: Element | Tee, streams: tuple[str, ...] = ("a",)) -> dict[str, set[bool]]:
-    seen: dict[str, set[bool]] = {}
+def altered_after(*steps: Element | Tee, streams: tuple[str, ...] = ("a",)) -> dict[str, set[Altered]]:
+    seen: dict[str, set[Altered]] = {}
 
     def look(batch: Batch) -> None:
         for frame in batch.frames:
@@ -64,20 +71,25 @@ def altered_after(*steps: Element | Tee, streams: tuple[str, ...] = ("a",)) -> d
 
 
 def test_frames_that_only_passed_are_not_altered() -> None:
-    assert altered_after(Looker()) == {"a": {False}}
+    assert altered_after(Looker()) == {"a": {Altered.NO}}
 
 
 def test_frames_that_a_painting_step_had_are_altered_even_when_it_painted_nothing() -> None:
-    assert altered_after(Painter()) == {"a": {True}}
+    assert altered_after(Painter()) == {"a": {Altered.CHANGED}}
+
+
+def test_a_step_that_only_draws_is_told_from_one_that_may_hide() -> None:
+    assert altered_after(Marker()) == {"a": {Altered.DRAWN}}
+    assert altered_after(Marker(), Painter()) == {"a": {Altered.DRAWN | Altered.CHANGED}}
 
 
 def test_frames_with_another_surface_are_altered() -> None:
-    assert altered_after(Swapper()) == {"a": {True}}
+    assert altered_after(Swapper()) == {"a": {Altered.CHANGED}}
 
 
 def test_frames_of_other_streams_are_not_altered() -> None:
-    assert altered_after(Painter(streams=("a",)), streams=("a", "b")) == {"a": {True}, "b": {False}}
+    assert altered_after(Painter(streams=("a",)), streams=("a", "b")) == {"a": {Altered.CHANGED}, "b": {Altered.NO}}
 
 
 def test_what_a_branch_paints_does_not_alter_the_line() -> None:
-    assert altered_after(Tee(branches={"drawn": (Painter(),)})) == {"a": {False}}
+    assert altered_after(Tee(branches={"drawn": (Painter(),)})) == {"a": {Altered.NO}}

@@ -16,6 +16,7 @@ from sightline.graph import (
     Mounts,
     Operator,
     Outputs,
+    Packets,
     Parallel,
     PipelineDescription,
     Step,
@@ -64,6 +65,7 @@ def make_runner(
         post=(messages if messages is not None else []).append,
         probes={},
         mounts=Mounts(),
+        packets=Packets(),
         limits=limits,
     )
 

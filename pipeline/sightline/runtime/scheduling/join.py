@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import EndOfLink
-from sightline.media import Batch, Event, Objects, Tensor
+from sightline.graph import Element
+from sightline.media import Altered, Batch, Event, Objects, Tensor
 from sightline.runtime.scheduling.link import Item, LinkReceiver, WorkItem
 
 
@@ -36,19 +37,20 @@ def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
     )
 
 
-def marked(given: Batch, result: Batch, *, changes_images: bool) -> Batch:
-    """Mark the frames of a result whose image may have changed as altered."""
-    if not changes_images and result.frames is given.frames:
+def marked(given: Batch, result: Batch, *, element: Element) -> Batch:
+    """Mark the frames of a result whose image the element may have changed as altered."""
+    if not element.changes_images and result.frames is given.frames:
         return result
+    how = Altered.DRAWN if element.draws_only else Altered.CHANGED
     altered = [
-        not after.altered and (changes_images or after.surface is not before.surface)
+        after.altered | how if element.changes_images or after.surface is not before.surface else after.altered
         for before, after in zip(given.frames, result.frames, strict=True)
     ]
-    if not any(altered):
+    if all(now is frame.altered for now, frame in zip(altered, result.frames, strict=True)):
         return result
     frames = tuple(
-        dataclasses.replace(frame, altered=True) if is_altered else frame
-        for frame, is_altered in zip(result.frames, altered, strict=True)
+        frame if now is frame.altered else dataclasses.replace(frame, altered=now)
+        for now, frame in zip(altered, result.frames, strict=True)
     )
     return dataclasses.replace(result, frames=frames)
 

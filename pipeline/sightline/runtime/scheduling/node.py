@@ -263,7 +263,7 @@ class Node:
     def _finish(self, batch: Batch, given: Batch, own: Sequence[int], result: Batch) -> Batch:
         self._check(given, result)
         self.findings.take(given, result)
-        result = marked(given, result, changes_images=self.element.changes_images)
+        result = marked(given, result, element=self.element)
         if len(own) < len(batch):
             result = merge_rows(batch, own, result)
         return self._shown(batch, result)

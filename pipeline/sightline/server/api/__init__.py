@@ -14,6 +14,7 @@ from sightline.server.api import (
     events,
     graph,
     history,
+    live,
     pipelines,
     rules,
     session,
@@ -29,6 +30,7 @@ def routers_of(served: Served) -> Iterator[APIRouter]:
     for part in (
         pipelines,
         streams,
+        live,
         capture,
         elements,
         graph,

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from sightline.media.time import parse_duration_ns
@@ -15,6 +15,7 @@ from sightline.server.answers import Threads
 from sightline.server.api.served import Operator, Served
 from sightline.server.api.streams import STREAM, check_stream
 from sightline.server.guard import Refused
+from sightline.server.images import LARGEST_WH
 
 
 def _checked(text: str) -> str:
@@ -22,6 +23,7 @@ def _checked(text: str) -> str:
     return text
 
 
+Width = Annotated[int, Query(ge=32, le=LARGEST_WH[0], description="Its width at most, in pixels.")]
 DurationText = Annotated[str, Field(max_length=32), AfterValidator(_checked)]
 
 
@@ -44,7 +46,7 @@ def router_of(served: Served) -> APIRouter:
         response_class=Response,
         responses={200: {"content": {"image/jpeg": {}}}},
     )
-    async def show_image(stream: str) -> Response:
+    async def show_image(stream: str, width: Width = LARGEST_WH[0]) -> Response:
         """The newest frame as a small JPEG, as it leaves the last step that changes images, for a wall of cameras. It
         is made at most four times a second, however many ask. While no frames come, it is the last one.
         """
@@ -52,7 +54,7 @@ def router_of(served: Served) -> APIRouter:
         if served.images is None:
             raise Refused(HTTPStatus.CONFLICT, "no step is there whose images could be taken")
         served.images.keep(pipeline.description.sources)
-        return _image(await threads.run(partial(served.images.jpeg, stream)))
+        return _image(await threads.run(partial(served.images.jpeg, stream, width=width)))
 
     @router.post(f"{STREAM}/record", summary="Record a stream", status_code=HTTPStatus.ACCEPTED)
     async def record(stream: str, actor: Operator, request: RecordRequest | None = None) -> dict[str, str]:

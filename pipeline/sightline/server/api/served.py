@@ -20,6 +20,7 @@ from sightline.server.guard import Refused, check_role, identity_of
 from sightline.server.history import History
 from sightline.server.images import Images
 from sightline.server.journal import Journal
+from sightline.server.live import LiveVideo
 from sightline.server.policy import Policy
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Served:
     history: History
     images: Images | None
     snapshots: Images | None
+    live: LiveVideo | None
     questions: Turns = field(default_factory=Turns)
     registry: Registry = field(default_factory=Registry)
     turn: Lock = field(default_factory=Lock)
@@ -50,6 +52,12 @@ class Served:
     def name(self) -> str:
         """The name of the pipeline."""
         return self.pipeline.description.name
+
+    def stop(self) -> None:
+        """End what goes on and on: feeds and live video. In the event loop, before the server stops."""
+        self.feed.close()
+        if self.live is not None:
+            self.live.close()
 
     def known(self, pipeline: str) -> None:
         """Dependency of routes about the pipeline. Raises Refused when it has another name."""

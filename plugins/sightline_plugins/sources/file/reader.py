@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sightline.graph import Site, SourceReader
-from sightline.media import Frame, Stream
+from sightline.media import Altered, Frame, Stream
 from sightline_plugins.decode.decoder import DecoderChoice, DecodeSettings, Image
 from sightline_plugins.decode.failures import unreadable
 from sightline_plugins.decode.open_media import OpenOptions
@@ -99,7 +99,7 @@ class MediaReader(SourceReader):
                 image.surface(),
                 damaged=image.is_corrupt,
                 packet=image.packet,
-                altered=image.is_turned,
+                altered=Altered.CHANGED if image.is_turned else Altered.NO,
             )
             self._index += 1
             if self.is_stopping:

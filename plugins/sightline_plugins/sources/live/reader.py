@@ -11,7 +11,7 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from sightline.graph import Site, SourceReader
-from sightline.media import Frame, Stream
+from sightline.media import Altered, Frame, Stream
 from sightline_plugins.decode import failures
 from sightline_plugins.decode.decoder import DecoderChoice, DecodeSettings, Image
 from sightline_plugins.decode.failures import TIME_LIMITS, failure, lost, stalled
@@ -82,7 +82,7 @@ class LiveReader(SourceReader):
                     damaged,
                     time_source,
                     packet=image.packet,
-                    altered=image.is_turned,
+                    altered=Altered.CHANGED if image.is_turned else Altered.NO,
                 )
                 index += 1
         if not self.is_stopping:

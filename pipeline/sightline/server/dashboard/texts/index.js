@@ -4,12 +4,13 @@ import { camera } from "./en/camera.js";
 import { fields } from "./en/fields.js";
 import { graph } from "./en/graph.js";
 import { pipelines } from "./en/pipelines.js";
+import { player } from "./en/player.js";
 import { records } from "./en/records.js";
 import { shell } from "./en/shell.js";
 import { wall } from "./en/wall.js";
 
 export const LANGUAGE = "en";
-const TEXTS = { camera, fields, graph, pipelines, records, shell, wall };
+const TEXTS = { camera, fields, graph, pipelines, player, records, shell, wall };
 
 /** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
 export function t(key, values = {}) {

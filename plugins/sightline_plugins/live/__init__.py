@@ -1,0 +1,1 @@
+"""Live video for the dashboard: images and what was found on them, over one WebSocket."""
