@@ -166,6 +166,22 @@ def test_images_are_renewed_a_few_times_a_second_and_only_those_that_are_seen(sh
     until(page, f"document.querySelector('{tile('yard')} .still img')")
 
 
+def test_several_pipelines_show_a_still_of_each_of_their_streams(shown: Listener, page: Page) -> None:
+    page.route(
+        "**/api/v1/pipelines",
+        lambda route: route.fulfill(json=[{**one, "state": "running"} for one in route.fetch().json()]),
+    )
+    page.goto(f"{shown.url}?token={TOKEN}")
+
+    page.wait_for_selector(".stills a:first-child img")
+    names = "[...document.querySelectorAll('.still-name')].map((one) => one.innerText).join()"
+    until(page, f"{names} === 'gate,yard,camera · lost'")
+    wait_for_color(page, ".stills a:first-child", lambda color: is_near(color, RED))
+    check_accessible(page)
+    page.click(".stills a:first-child")
+    page.wait_for_selector(".camera")
+
+
 def test_streams_appear_and_leave(page: Page) -> None:
     pipeline = Pipeline(name="street", sources={"gate": endless()}, steps=["draw"])
     names = "[...document.querySelectorAll('.tile h2')].map((one) => one.textContent).join()"

@@ -6,7 +6,7 @@ import { t } from "../texts/index.js";
 const KINDS = { live: "good", overloaded: "warn", waiting: "calm", connecting: "calm", paused: "calm", ended: "faint" };
 const TROUBLE = ["failed", "auth_failed", "lost", "stalled", "silent", "overloaded", "connecting"];
 const QUIET = new Set(["live", "overloaded"]);
-const SILENT_SECONDS = 1;
+const SILENT_SECONDS = 0.8;
 const SILENT_INTERVALS = 4;
 
 /**

@@ -5,12 +5,18 @@ import { bytes, duration } from "../format.js";
 import { html, styles, useNow } from "../lib.js";
 import { Badge, Empty, ErrorBox, Loading } from "../parts/basic.js";
 import { attempt } from "../parts/notices.js";
+import { Still, useSeen } from "../parts/still.js";
+import { isFlowing, stateOf, stateText } from "../parts/streams.js";
 import { href } from "../router.js";
 import { useMay } from "../session.js";
 import { t } from "../texts/index.js";
 
+await styles("screens/wall.css");
 await styles("screens/pipelines.css");
 
+const MOST_STILLS = 4;
+const STILL_EVERY_MS = 3000;
+const STREAMS_EVERY_MS = 5000;
 const KINDS = { ready: "good", backing_off: "bad", invalid: "bad", running: "warn", starting: "warn", ended: "faint", stopped: "faint" };
 const STOPPED = new Set(["ended", "stopped", "invalid"]);
 
@@ -40,11 +46,27 @@ function Card({ pipeline, refresh }) {
         <div><dt>${t("pipelines.restarts")}</dt><dd class=${pipeline.failures_in_a_row > 0 ? "warn" : ""}>${pipeline.restarts}</dd></div>
         <div><dt>${t("pipelines.memory")}</dt><dd>${pipeline.resident_bytes ? bytes(pipeline.resident_bytes) : "–"}</dd></div>`}
     </dl>
+    ${pipeline.running && html`<${Stills} pipeline=${pipeline.name} />`}
     ${pipeline.last_exit && html`<p class="faint small">
       ${t("pipelines.lastExit", { ago: duration(now - pipeline.last_exit.at), reason: pipeline.last_exit.reason })}
     </p>`}
     ${pipeline.file && html`<${Actions} pipeline=${pipeline} refresh=${refresh} />`}
   </article>`;
+}
+
+// What the first streams of a pipeline show; asked for while the card can be seen.
+function Stills({ pipeline }) {
+  const [place, isSeen] = useSeen();
+  const { data } = useRead(isSeen ? path(pipeline, "streams") : null, STREAMS_EVERY_MS);
+  const streams = data?.slice(0, MOST_STILLS) ?? [];
+  return html`<div ref=${place} class="stills">${streams.map(({ name, status }) => {
+    const isAway = !status || !isFlowing(status);
+    return html`<a key=${name} class="view ${isAway ? "away" : ""}" href=${href(pipeline, "camera", [name])} aria-label=${t("wall.open", { name })}>
+      <${Still} pipeline=${pipeline} stream=${name} alt=${t("wall.image", { name })} everyMs=${STILL_EVERY_MS} width=${320} isOn=${!isAway} />
+      <span class="still-name">${name}${isAway && status && ` · ${stateText(stateOf(status))}`}</span></a>`;
+  })}
+    ${data?.length > MOST_STILLS && html`<p class="faint small">${t("pipelines.more", { count: data.length - MOST_STILLS })}</p>`}
+  </div>`;
 }
 
 function Actions({ pipeline, refresh }) {

@@ -1,6 +1,7 @@
 export const pipelines = {
   lastExit: "last end {ago} ago: {reason}",
   memory: "memory",
+  more: "and {count} more",
   needsAdmin: "This needs the role admin.",
   next: "; next attempt in {seconds} s",
   none: "This server has no pipeline.",
