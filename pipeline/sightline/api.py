@@ -288,5 +288,72 @@ class HeatMapTable(BaseModel):
 class HistoryRecords(BaseModel):
     """Records of the feed."""
 
-    records: FeedRecords = Field(description="The records, oldest first.")
+    records: FeedRecords = Field(description="The records, oldest first unless `order` is `newest`.")
     next: int | None = Field(description="What to give as `after` to get more; null when these are all.")
+
+
+class RecordCounts(BaseModel):
+    """Numbers of records at regular times."""
+
+    step: int = Field(description="The time between two values, in seconds.")
+    times: list[int] = Field(description="When the intervals begin, in seconds since 1970.")
+    counts: dict[str, list[int]] = Field(
+        description="A number for each time by stream; those of no stream stand under the empty name."
+    )
+
+
+class RecordValues(BaseModel):
+    """What there is to filter records by, among those that the history has."""
+
+    type: list[str]
+    stream: list[str]
+    kind: list[str]
+    rule: list[str]
+    label: list[str]
+    element: list[str]
+
+
+class RecordingInfo(BaseModel):
+    """A file that a `record` step has written, or is writing."""
+
+    id: int
+    stream: str
+    element: str = Field(description="The id of the step.")
+    start: str = Field(description="When it begins: RFC 3339 in UTC.")
+    end: str
+    seconds: float
+    images: int | None = Field(description="How many frames it has; null while it is being written.")
+    size_bytes: int
+    causes: list[str] = Field(description="The rules and labels that started it, or `request`.")
+    recording: bool = Field(description="Whether it is being written; its file can be played all the same.")
+    media_type: str
+    name: str = Field(description="The name of the file, without its folder.")
+
+
+class EventClip(BaseModel):
+    """A recording that shows an event, and where in it."""
+
+    recording: RecordingInfo
+    offset_seconds: float = Field(description="From the first frame of the recording to that of the event.")
+
+
+class EventScene(BaseModel):
+    """Where an event happened. Coordinates are fractions of the frame."""
+
+    size: tuple[int, int] = Field(description="Width and height of the frame in pixels.")
+    box: tuple[float, float, float, float] | None = Field(None, description="The box of the object: x1, y1, x2, y2.")
+    path: list[tuple[float, float, float]] = Field(
+        [], description="Where the foot of the object was before, oldest first: seconds before the event, x, y."
+    )
+    outline: Literal["line", "zone"] | None = Field(None, description="How the rule is drawn.")
+    points: list[tuple[float, float]] = Field([], description="The line or zone of the rule at that time.")
+
+
+class EventDetails(BaseModel):
+    """An event with all that is kept of it."""
+
+    record: EventRecord
+    scene: EventScene | None
+    image: bool = Field(description="Whether there is an image of the frame.")
+    crop: bool = Field(description="Whether there is an image of the object.")
+    clips: list[EventClip]

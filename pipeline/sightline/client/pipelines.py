@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeVar
@@ -15,14 +15,17 @@ from sightline.api import (
     Changed,
     DwellTable,
     ElementInfo,
+    EventDetails,
     EventRecord,
     HeatMapTable,
+    HistoryRecords,
     HistoryTable,
     MessageRecord,
     PipelineGraph,
     PipelineState,
     PresentCounts,
     RecentRecords,
+    RecordingInfo,
     RuleInfo,
     Saved,
     StreamInfo,
@@ -34,6 +37,8 @@ from sightline.client.errors import NotFound, UnexpectedAnswer
 from sightline.client.events import Record, follow
 
 PIPELINES = "/api/v1/pipelines"
+_MOST_RECORDS = 1_000
+"""Of an answer."""
 _Type = TypeVar("_Type")
 
 
@@ -275,6 +280,80 @@ class PipelineClient:
     def recent_events(self, *, limit: int = 100) -> list[EventRecord | MessageRecord]:
         """The last events and messages, oldest first."""
         return self._recent({}, limit=limit).records
+
+    def search(
+        self,
+        text: str = "",
+        *,
+        attributes: Mapping[str, object] | None = None,
+        types: Sequence[str] = (),
+        streams: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+        rules: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        elements: Sequence[str] = (),
+        start: datetime | None = None,
+        to: datetime | None = None,
+        most: int = 1_000,
+    ) -> Iterator[EventRecord | MessageRecord]:
+        """Yield earlier events and messages, newest first: of the last day, or from `start` until `to` within the last
+        week; `most` at most.
+
+        A word of the record begins with each word of `text`; the event holds all `attributes` (`{"direction": "in"}`);
+        the other arguments choose by names or globs.
+        """
+        query: dict[str, Any] = {
+            "text": text,
+            "attribute": [f"{name}={value}" for name, value in (attributes or {}).items()],
+            "type": types,
+            "stream": streams,
+            "kind": kinds,
+            "rule": rules,
+            "label": labels,
+            "element": elements,
+            "from": None if start is None else start.isoformat(),
+            "to": None if to is None else to.isoformat(),
+            "order": "newest",
+        }
+        after, left = 0, most
+        while left > 0:
+            asked = {**query, "after": after, "limit": min(left, _MOST_RECORDS)}
+            answer = _typed(HistoryRecords, self._connection.read(self._below("history", "records"), query=asked))
+            yield from answer.records
+            left -= len(answer.records)
+            if answer.next is None:
+                return
+            after = answer.next
+
+    def event(self, event_id: str) -> EventDetails:
+        """An event of the last week by its `id`: where it happened, and the recordings that show it."""
+        return self._read(EventDetails, "events", event_id)
+
+    def thumbnail(self, event_id: str, *, crop: bool = False) -> bytes:
+        """The frame on which an event happened, or a crop of its object, as JPEG. Raises NotFound without one."""
+        query: Query = {"crop": "true" if crop else "false"}
+        return self._connection.read(self._below("events", event_id, "thumbnail.jpg"), query=query).content
+
+    def recordings(
+        self,
+        *,
+        streams: Sequence[str] = (),
+        start: datetime | None = None,
+        to: datetime | None = None,
+        limit: int = 100,
+    ) -> list[RecordingInfo]:
+        """The files that `record` steps have written, newest first; those that have something of a span of time."""
+        query: Query = {
+            "stream": streams,
+            "from": None if start is None else start.isoformat(),
+            "to": None if to is None else to.isoformat(),
+            "limit": limit,
+        }
+        return _typed(list[RecordingInfo], self._connection.read(self._below("recordings"), query=query))
+
+    def recording(self, recording_id: int) -> bytes:
+        """The file of a recording, as it is now."""
+        return self._connection.read(self._below("recordings", str(recording_id), "file")).content
 
     def events(
         self,

@@ -55,6 +55,7 @@ class MessageKind(StrEnum):
     STREAM_FAILED = "stream_failed"
     ELEMENT_STUCK = "element_stuck"
     MODEL = "model"
+    RECORDING_STARTED = "recording_started"
     RECORDING = "recording"
     SINK_DEGRADED = "sink_degraded"
     SINK_RECOVERED = "sink_recovered"

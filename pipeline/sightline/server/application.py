@@ -19,6 +19,7 @@ from starlette.websockets import WebSocket
 
 from sightline.errors import ConfigurationError
 from sightline.graph import Mounts, Outputs
+from sightline.graph.rule import Rule
 from sightline.pipeline import Pipeline
 from sightline.server.address import Address, is_loopback
 from sightline.server.api import routers_of
@@ -26,17 +27,20 @@ from sightline.server.api.document import Application
 from sightline.server.api.served import Served
 from sightline.server.audit import AuditLog
 from sightline.server.credentials import OneToken, TokenFile, token_file
+from sightline.server.event_images import EventImages
+from sightline.server.event_scenes import Trails, scene_of
 from sightline.server.feed import EventFeed
 from sightline.server.guard import API, Guard, refusal
 from sightline.server.history import History
 from sightline.server.history_store import HistoryStore
-from sightline.server.images import Images, encoder, viewpoint
+from sightline.server.images import ImageEncoder, Images, encoder, viewpoint
 from sightline.server.journal import Journal
 from sightline.server.limits import Limits
 from sightline.server.live import live_video
 from sightline.server.monitoring import Monitoring
 from sightline.server.pages import dashboard_router
 from sightline.server.policy import Policy
+from sightline.server.recordings import Recordings
 from sightline.server.refusals import ANSWERS, PROBLEM, REFUSALS
 from sightline.server.serving import Certificate, ServerThread
 
@@ -85,10 +89,17 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
     application = empty_application()
     monitoring = Monitoring(pipeline.view, journal=journal, served=lambda: sorted(mounts.present()))
     application.include_router(monitoring.router())
-    feed = EventFeed()
+    trails = Trails()
+    for name, element in pipeline.description.elements():
+        if isinstance(element, Rule):
+            pipeline.probe(name, trails.look)
+    feed = EventFeed(describe=partial(scene_of, trails=trails))
     pipeline.on_events(feed.take)
     pipeline.on_message(feed.note)
-    history = History(_history_store(pipeline), view=pipeline.view, feed=feed)
+    store = _history_store(pipeline)
+    recordings = Recordings(store, epoch=feed.epoch, newest_pts_ns=trails.newest_pts_ns)
+    pipeline.on_message(recordings.note)
+    history = History(store, view=pipeline.view, feed=feed, on_tick=recordings.flush)
     pipeline.on_batches(lambda batch, _: history.heat.take(batch))
     served = Served(
         pipeline,
@@ -100,6 +111,8 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
         images=shown,
         snapshots=snapshots,
         live=live_video(pipeline, step=options.images),
+        event_images=None if encode is None else _event_images(pipeline, encode, store=store, epoch=feed.epoch),
+        recordings=recordings,
     )
     application.include_router(dashboard_router())
     for router in routers_of(served):
@@ -124,6 +137,15 @@ def empty_application(*, document_url: str | None = DOCUMENT) -> FastAPI:
     for kind, answer in ANSWERS.items():
         application.add_exception_handler(kind, answer)
     return application
+
+
+def _event_images(pipeline: Pipeline, encode: ImageEncoder, *, store: HistoryStore, epoch: int) -> EventImages:
+    """Let images of events be made."""
+    images = EventImages(encode, store=store, description=lambda: pipeline.description, epoch=epoch)
+    pipeline.on_events(images.want)
+    if images.point is not None:
+        pipeline.probe(images.point, images.look)
+    return images
 
 
 def _history_store(pipeline: Pipeline) -> HistoryStore:
@@ -162,10 +184,10 @@ class Listener:
     """
 
     def __init__(
-        self, server: ServerThread, *, history: History | None, url: str, port: int, first_token: str | None
+        self, server: ServerThread, *, served: Served | None, url: str, port: int, first_token: str | None
     ) -> None:
         self._server = server
-        self._history = history
+        self._served = served
         self.url = url
         self.port = port
         self.first_token = first_token
@@ -173,8 +195,10 @@ class Listener:
     def close(self) -> None:
         """Stop listening; harmless when called again."""
         self._server.close()
-        if self._history is not None:
-            self._history.close()
+        if self._served is not None:
+            if self._served.event_images is not None:
+                self._served.event_images.close()
+            self._served.history.close()
 
     def __enter__(self) -> Self:
         return self
@@ -246,12 +270,13 @@ def open_listener(
     except BaseException:
         server.close()
         raise
-    history = None if served is None else served.history
-    if history is not None:
-        history.start()
+    if served is not None:
+        served.history.start()
+        if served.event_images is not None:
+            served.event_images.start()
     scheme = "http" if certificate is None else "https"
     url = f"{scheme}://{Address(wanted.host or host, port)}/"
-    return Listener(server, history=history, url=url, port=port, first_token=first)
+    return Listener(server, served=served, url=url, port=port, first_token=first)
 
 
 def _nothing() -> None:

@@ -12,10 +12,11 @@ import asyncio
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -47,8 +48,16 @@ class EventFeed:
     one event loop.
     """
 
-    def __init__(self, *, clock: Clock | None = None, kept: int = KEPT_RECORDS) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        kept: int = KEPT_RECORDS,
+        describe: Callable[[Batch, Event], Mapping[str, Any] | None] | None = None,
+    ) -> None:
+        """`describe` returns where an event happened, which its record keeps for the history."""
         self._clock = clock or SystemClock()
+        self._describe = describe
         self.epoch = self._clock.epoch_ns() // 1_000_000_000
         self._lock = Lock()
         self._kept: deque[FeedRecord] = deque(maxlen=kept)
@@ -63,11 +72,12 @@ class EventFeed:
     def take(self, batch: Batch, events: Sequence[Event]) -> None:
         """Add events; a listener for `Pipeline.on_events`."""
         now_ns = self._clock.epoch_ns()
+        scenes = [None if self._describe is None else self._describe(batch, event) for event in events]
         with self._lock:
-            for event in events:
+            for event, scene in zip(events, scenes, strict=True):
                 self._newest += 1
                 label = self._labels.of(event, batch)
-                self._kept.append(event_record(self._newest, batch, event, label=label, now_ns=now_ns))
+                self._kept.append(event_record(self._newest, batch, event, label=label, now_ns=now_ns, scene=scene))
         self._wake()
 
     def note(self, message: Message) -> None:

@@ -58,6 +58,8 @@ class FeedRecord:
     rule: str | None
     label: str | None
     rest: Mapping[str, Any]
+    scene: Mapping[str, Any] | None = None
+    """Where an event happened, for the history; see `sightline.server.event_scenes`."""
     _json: bytes | None = field(default=None, init=False)
 
     @property
@@ -70,6 +72,10 @@ class FeedRecord:
         if self._json is None:
             self._json = self._encoded(epoch)
         return self._json
+
+    def scene_json(self) -> bytes | None:
+        """The scene as JSON; None without one."""
+        return None if self.scene is None else _encode(self.scene)
 
     def _encoded(self, epoch: int) -> bytes:
         rest = {name: _cleaned(value) for name, value in self.rest.items() if value is not None}
@@ -91,7 +97,9 @@ class FeedRecord:
             return _encode(plain)
 
 
-def event_record(number: int, batch: Batch, event: Event, *, label: str | None, now_ns: int) -> FeedRecord:
+def event_record(
+    number: int, batch: Batch, event: Event, *, label: str | None, now_ns: int, scene: Mapping[str, Any] | None = None
+) -> FeedRecord:
     """The record of an event on a frame of `batch`. It keeps neither the batch nor its images."""
     frame = batch.frames[event.frame]
     rest = {
@@ -113,6 +121,7 @@ def event_record(number: int, batch: Batch, event: Event, *, label: str | None, 
         event.rule,
         label,
         rest,
+        scene,
     )
 
 

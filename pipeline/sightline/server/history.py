@@ -20,9 +20,9 @@ from sightline.runtime.stats.counters import StreamStats
 from sightline.runtime.stats.snapshot import RunView
 from sightline.runtime.threads import Worker
 from sightline.server.feed import EventFeed
-from sightline.server.feed_records import FeedFilter
 from sightline.server.heat import HeatMap, HeatMaps, Kind
 from sightline.server.history_rules import DwellHistogram, ReportedEvents, added_dwell, flat_occupancy
+from sightline.server.history_search import RecordQuery, words_of
 from sightline.server.history_series import (
     SERIES,
     Column,
@@ -43,6 +43,7 @@ _PRUNE_MS = 600_000
 _STOP_SECONDS = 10.0
 _POINTS = 400
 """Points of a query that names no step, at most: about what a chart shows."""
+_STEPS_OF_COUNTS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
 _STEPS = (10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 MOST_POINTS = 2_000
 MOST_VALUES = 100_000
@@ -65,10 +66,19 @@ class SeriesAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RecordsAnswer:
-    """Records as JSON, oldest first, and where to go on: None when there are no more."""
+    """Records as JSON in the order asked for, and where to go on: None when there are no more."""
 
     records: list[bytes]
     next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CountsAnswer:
+    """Numbers of records by stream in intervals: `times` are seconds since the epoch, when they begin."""
+
+    step_seconds: int
+    times: list[int]
+    counts: Mapping[str, list[int]]
 
 
 @dataclass(slots=True, eq=False)
@@ -96,8 +106,11 @@ class History:
         feed: EventFeed,
         clock: Clock | None = None,
         limits: HistoryLimits | None = None,
+        on_tick: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store = store
+        """`on_tick` is called with each tick, to keep what others have noted."""
+        self.store = store
+        self._on_tick = on_tick
         self._view = view
         self._feed = feed
         self._clock = clock or SystemClock()
@@ -123,7 +136,7 @@ class History:
         if thread is not None:
             thread.stop()
             self.tick(is_last=True)
-        self._store.close()
+        self.store.close()
 
     def tick(self, *, is_last: bool = False) -> None:
         """Keep what is new: records, and the samples of intervals that are over, or of all if it is the last time."""
@@ -131,11 +144,12 @@ class History:
             now_ms = self._clock.epoch_ns() // 1_000_000
             records = self._new_records()
             samples = self._due_samples(now_ms, is_last=is_last)
-            self._store.add(samples, records)
+            self.store.add(samples, records)
             self.heat.tick(now_ms, is_last=is_last)
+            self._on_tick()
             if abs(now_ms - self._pruned_ms) >= _PRUNE_MS:
                 self._pruned_ms = now_ms
-                self._store.prune(now_ms)
+                self.store.prune(now_ms)
 
     def now_ns(self) -> int:
         """The time of day by the clock of the history, in nanoseconds since the epoch."""
@@ -222,27 +236,27 @@ class History:
 
     def records(
         self,
-        wanted: FeedFilter,
+        query: RecordQuery,
         *,
         start_seconds: float | None = None,
         end_seconds: float | None = None,
         after: int = 0,
         limit: int = 100,
+        newest_first: bool = False,
     ) -> RecordsAnswer:
-        """Records of the feed in a span of time (the last day, by our clock), oldest first. `after` is the `next` of
-        the answer before.
+        """Records of the feed in a span of time (the last day, by our clock), oldest or newest first. `after` is the
+        `next` of the answer before.
 
         Raises ValueError when the span is empty.
         """
-        end = self._clock.epoch_ns() / 1e9 + 1 if end_seconds is None else end_seconds
-        start = end - 86_400 if start_seconds is None else start_seconds
-        _check_span(start, end)
-        rows = self._store.records(
+        start, end = self._span_of_records(start_seconds, end_seconds)
+        rows = self.store.records(
+            query,
             start_ms=int(start * 1_000),
             end_ms=int(end * 1_000),
-            wanted=wanted,
             after=after,
             limit=limit + 1,
+            newest_first=newest_first,
         )
         shown = rows[:limit]
         return RecordsAnswer([body for _, body in shown], shown[-1][0] if len(rows) > limit else None)
@@ -255,19 +269,46 @@ class History:
         _check_span(start, end)
         return start, end, now
 
+    def record_counts(
+        self,
+        query: RecordQuery,
+        *,
+        start_seconds: float | None = None,
+        end_seconds: float | None = None,
+        points: int = 120,
+    ) -> CountsAnswer:
+        """How many records each stream has in intervals of equal length, about `points` of them, in a span of time (the
+        last day). Raises ValueError when the span is empty.
+        """
+        start, end = self._span_of_records(start_seconds, end_seconds)
+        step = next((one for one in _STEPS_OF_COUNTS if (end - start) / one <= points), _STEPS_OF_COUNTS[-1])
+        first = int(start // step * step)
+        count = -int(-(end - first) // step)
+        if count > MOST_POINTS:
+            raise ValueError(f"there would be {count} intervals: ask for a shorter time")
+        counts = self.store.record_counts(query, start_ms=first * 1_000, step_ms=step * 1_000, count=count)
+        return CountsAnswer(step, [first + index * step for index in range(count)], counts)
+
+    def _span_of_records(self, start_seconds: float | None, end_seconds: float | None) -> tuple[float, float]:
+        """A span of time that was asked for; the last day when it was not. Raises ValueError when it is empty."""
+        end = self._clock.epoch_ns() / 1e9 + 1 if end_seconds is None else end_seconds
+        start = end - 86_400 if start_seconds is None else start_seconds
+        _check_span(start, end)
+        return start, end
+
     def _make_up(self) -> None:
         """Make the samples of longer steps from those of shorter ones that a process which was killed has left."""
         end_ms = self._clock.epoch_ns() // 1_000_000
         for finer, tier in pairwise(self._tiers):
             rows: list[SampleRow] = []
-            for stream in self._store.streams(finer):
-                newest_ms = self._store.newest_ms(tier, stream)
+            for stream in self.store.streams(finer):
+                newest_ms = self.store.newest_ms(tier, stream)
                 begin_ms = 0 if newest_ms is None else (newest_ms // tier.step_ms + 1) * tier.step_ms
-                left = self._store.samples(finer, stream, start_ms=begin_ms, end_ms=end_ms, limit=MOST_SAMPLES)
+                left = self.store.samples(finer, stream, start_ms=begin_ms, end_ms=end_ms, limit=MOST_SAMPLES)
                 for slot, group in groupby(samples_in(left), key=lambda one: one[1] // tier.step_ms):
                     sample = combined([one for _, _, one in group])
                     rows.append((tier.step_seconds, stream, slot * tier.step_ms, encode_sample(sample)))
-            self._store.add(rows, [])
+            self.store.add(rows, [])
 
     def _new_records(self) -> list[RecordRow]:
         records, missed = self._feed.since(self._read)
@@ -280,7 +321,18 @@ class History:
         if records:
             self._read = records[-1].number
         epoch = self._feed.epoch
-        return [(one.made_ns // 1_000_000, one.key, one.json(epoch)) for one in records]
+        return [
+            RecordRow(
+                one.made_ns // 1_000_000,
+                one.key,
+                epoch,
+                one.number,
+                words_of(one),
+                one.json(epoch),
+                one.scene_json(),
+            )
+            for one in records
+        ]
 
     def _due_samples(self, now_ms: int, *, is_last: bool) -> list[SampleRow]:
         """The samples of the intervals that are over; when the run has ended, of those that are under way."""
@@ -350,13 +402,13 @@ class History:
             cut_ms = end_ms if one is self._tiers[0] else min(end_ms, now_ms // one.step_ms * one.step_ms)
             spans.append((one, begin_ms, cut_ms))
             begin_ms = max(begin_ms, cut_ms)
-        names = {name for one, *_ in spans for name in self._store.streams(one)}
+        names = {name for one, *_ in spans for name in self.store.streams(one)}
         left = MOST_SAMPLES
         for name in sorted(names):
             if streams and not any(name == glob or fnmatchcase(name, glob) for glob in streams):
                 continue
             for one, first_ms, last_ms in spans:
-                rows = self._store.samples(one, name, start_ms=first_ms, end_ms=last_ms, limit=left + 1)
+                rows = self.store.samples(one, name, start_ms=first_ms, end_ms=last_ms, limit=left + 1)
                 left -= len(rows)
                 if left < 0:
                     raise TooMuch(

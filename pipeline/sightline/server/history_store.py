@@ -1,6 +1,7 @@
-"""Where the history is kept: samples and records in one SQLite file, bounded by age and size.
+"""Where the history is kept: samples, records, images and recordings in one SQLite file, bounded by age and size.
 
-Samples stand in tiers: intervals of one length, each kept for its time. Records are those of the feed.
+Samples stand in tiers: intervals of one length, each kept for its time. Records are those of the feed. Images are those
+of events; recordings are files, of which the history keeps where they are.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
@@ -19,9 +20,10 @@ import msgspec
 from sightline.errors import ConfigurationError, OutputError
 from sightline.graph.outputs import Outputs
 from sightline.runtime.database import Database, DatabaseDamaged
-from sightline.server.feed_records import FeedFilter, RecordKey
+from sightline.server.feed_records import RecordKey
+from sightline.server.history_search import SEARCH_SCHEMA, RecordQuery, RecordSearch, key_token
 
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS samples(
   step INTEGER NOT NULL,
@@ -30,14 +32,17 @@ CREATE TABLE IF NOT EXISTS samples(
   body BLOB NOT NULL,
   PRIMARY KEY(step, stream, time_ms)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS records(
-  number INTEGER PRIMARY KEY AUTOINCREMENT,
+CREATE TABLE IF NOT EXISTS images(
+  number INTEGER PRIMARY KEY,
   time_ms INTEGER NOT NULL,
-  key INTEGER NOT NULL,
-  body BLOB NOT NULL
+  epoch INTEGER NOT NULL,
+  stream TEXT NOT NULL,
+  frame INTEGER NOT NULL,
+  track INTEGER NOT NULL,
+  size INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  UNIQUE(epoch, stream, frame, track)
 );
-CREATE INDEX IF NOT EXISTS records_by_time ON records(time_ms);
-CREATE INDEX IF NOT EXISTS records_by_key ON records(key);
 CREATE TABLE IF NOT EXISTS grids(
   stream TEXT NOT NULL,
   time_ms INTEGER NOT NULL,
@@ -47,18 +52,48 @@ CREATE TABLE IF NOT EXISTS grids(
   PRIMARY KEY(stream, time_ms, label)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS grids_by_time ON grids(time_ms);
-CREATE TABLE IF NOT EXISTS keys(id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE);
+CREATE INDEX IF NOT EXISTS images_by_time ON images(time_ms, size);
+CREATE TABLE IF NOT EXISTS recordings(
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  epoch INTEGER NOT NULL,
+  stream TEXT NOT NULL,
+  element TEXT NOT NULL,
+  path TEXT NOT NULL,
+  start_ms INTEGER NOT NULL,
+  end_ms INTEGER,
+  first_pts_ns INTEGER NOT NULL,
+  last_pts_ns INTEGER,
+  images INTEGER,
+  causes TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS recordings_by_time ON recordings(start_ms);
+CREATE INDEX IF NOT EXISTS recordings_by_stream ON recordings(epoch, stream, first_pts_ns);
 """
 _REMOVED_RECORDS = 10_000
+_REMOVED_IMAGES = 200
 _REMOVED_SAMPLES_MS = 6 * 3_600_000
+_ADD_RECORD = "INSERT INTO records(time_ms, key, epoch, place, body, scene) VALUES (?,?,?,?,?,?)"
 _LOG = logging.getLogger(__name__)
 
 SampleRow = tuple[int, str, int, bytes]
 """Step in seconds, stream, the time at which the interval begins in milliseconds, and the sample."""
 GridRow = tuple[str, int, str, bytes, bytes]
 """Stream, the hour in milliseconds, label, and two grids of a heat map as `sightline.server.heat` encodes them."""
-RecordRow = tuple[int, RecordKey, bytes]
-"""Time in milliseconds, what filters look at, and the record as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """A record to be kept: when it was made, what filters look at, its place in the feed that began at `epoch`, the
+    words to find it by, itself as JSON, and what is known of where it happened.
+    """
+
+    time_ms: int
+    key: RecordKey
+    epoch: int
+    place: int
+    words: str
+    body: bytes
+    scene: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +150,7 @@ class HistoryStore:
         self._is_full = False
         self._keys: dict[RecordKey, int] = {}
         self._opened: Database | None = None
+        self._search = RecordSearch(self.rows)
 
     @property
     def _database(self) -> Database:
@@ -133,11 +169,23 @@ class HistoryStore:
         """Keep samples and records. While the disk refuses them they are lost, which is logged once."""
         if not samples and not records:
             return
+
+        def work(database: sqlite3.Connection) -> None:
+            database.executemany("INSERT OR REPLACE INTO samples VALUES (?,?,?,?)", samples)
+            for one in records:
+                key = self._number_of(one.key, database)
+                row = (one.time_ms, key, one.epoch, one.place, one.body, one.scene)
+                number = database.execute(_ADD_RECORD, row).lastrowid
+                text = f"{key_token(key)} {one.words}"
+                database.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (number, text))
+
+        self.write(work)
+
+    def write(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """Let `work` write in one transaction. While the disk refuses it, it is lost, which is logged once."""
         try:
             with self._lock, self._database.transaction() as database:
-                database.executemany("INSERT OR REPLACE INTO samples VALUES (?,?,?,?)", samples)
-                rows = [(time_ms, self._number_of(key, database), body) for time_ms, key, body in records]
-                database.executemany("INSERT INTO records(time_ms, key, body) VALUES (?,?,?)", rows)
+                work(database)
         except DatabaseDamaged as error:
             self._begin_anew(error)
         except OutputError as error:
@@ -159,7 +207,10 @@ class HistoryStore:
                 before_ms = now_ms - limits.records_age_seconds * 1_000
                 self._remove_grids(before_ms=now_ms - limits.grids_age_seconds * 1_000)
                 with self._database.transaction() as database:
+                    old = "SELECT number FROM records WHERE time_ms < ?"
+                    database.execute(f"DELETE FROM words WHERE rowid IN ({old})", (before_ms,))  # noqa: S608
                     database.execute("DELETE FROM records WHERE time_ms < ?", (before_ms,))
+                    database.execute("DELETE FROM images WHERE time_ms < ?", (before_ms,))
                     database.execute("DELETE FROM keys WHERE NOT EXISTS (SELECT 1 FROM records WHERE key = keys.id)")
                     self._keys.clear()
         except DatabaseDamaged as error:
@@ -172,7 +223,7 @@ class HistoryStore:
         found: list[str] = []
         query = "SELECT min(stream) FROM samples WHERE step=? AND stream>?"
         while (
-            name := self._rows(query, (tier.step_seconds, found[-1] if found else ""), empty=(None,))[0][0]
+            name := self.rows(query, (tier.step_seconds, found[-1] if found else ""), empty=(None,))[0][0]
         ) is not None:
             found.append(name)
         return found
@@ -180,52 +231,59 @@ class HistoryStore:
     def newest_ms(self, tier: Tier, stream: str) -> int | None:
         """When the newest sample of a stream in a tier begins; None without one."""
         query = "SELECT max(time_ms) FROM samples WHERE step=? AND stream=?"
-        newest: int | None = self._rows(query, (tier.step_seconds, stream), empty=(None,))[0][0]
+        newest: int | None = self.rows(query, (tier.step_seconds, stream), empty=(None,))[0][0]
         return newest
 
     def samples(
         self, tier: Tier, stream: str, *, start_ms: int, end_ms: int, limit: int
     ) -> list[tuple[str, int, bytes]]:
         """Stream, time and body of the samples of a stream that begin in a span of time, in order."""
-        return self._rows(
+        return self.rows(
             "SELECT stream, time_ms, body FROM samples WHERE step=? AND stream=? AND time_ms>=? AND time_ms<? "
             "ORDER BY time_ms LIMIT ?",
             (tier.step_seconds, stream, start_ms, end_ms, limit),
         )
 
     def records(
-        self, *, start_ms: int, end_ms: int, wanted: FeedFilter, after: int = 0, limit: int
+        self, query: RecordQuery, *, start_ms: int, end_ms: int, after: int, limit: int, newest_first: bool
     ) -> list[tuple[int, bytes]]:
-        """Number and body of wanted records in a span of time with a higher number than `after`, in order."""
-        known = [(number, msgspec.json.decode(key)) for number, key in self._rows("SELECT id, key FROM keys", ())]
-        keys = [number for number, key in known if wanted.matches(tuple(key))]
-        return self._rows(
-            "SELECT number, body FROM records WHERE time_ms>=? AND time_ms<? AND number>? "
-            "AND (? OR key IN (SELECT value FROM json_each(?))) ORDER BY number LIMIT ?",
-            (start_ms, end_ms, after, len(keys) == len(known), msgspec.json.encode(keys).decode(), limit),
+        """Number and body of the wanted records of a span of time; see `RecordSearch.find`."""
+        return self._search.find(
+            query, start_ms=start_ms, end_ms=end_ms, after=after, limit=limit, newest_first=newest_first
         )
 
     def add_grids(self, rows: Sequence[GridRow], *, merge: Callable[[bytes, bytes], bytes]) -> None:
         """Keep grids of heat maps, merged with those of the same hour. What cannot be written is lost."""
-        try:
-            with self._lock, self._database.transaction() as database:
-                for stream, time_ms, label, feet, paths in rows:
-                    where = (stream, time_ms, label)
-                    query = "SELECT feet, paths FROM grids WHERE stream=? AND time_ms=? AND label=?"
-                    found = database.execute(query, where).fetchone()
-                    grids = (feet, paths) if found is None else (merge(found[0], feet), merge(found[1], paths))
-                    database.execute("INSERT OR REPLACE INTO grids VALUES (?,?,?,?,?)", (*where, *grids))
-        except DatabaseDamaged as error:
-            self._begin_anew(error)
-        except OutputError as error:
-            _LOG.debug("grids of the heat maps are not kept: %s", error)
+
+        def work(database: sqlite3.Connection) -> None:
+            for stream, time_ms, label, feet, paths in rows:
+                where = (stream, time_ms, label)
+                query = "SELECT feet, paths FROM grids WHERE stream=? AND time_ms=? AND label=?"
+                found = database.execute(query, where).fetchone()
+                grids = (feet, paths) if found is None else (merge(found[0], feet), merge(found[1], paths))
+                database.execute("INSERT OR REPLACE INTO grids VALUES (?,?,?,?,?)", (*where, *grids))
+
+        self.write(work)
 
     def grids(self, stream: str, *, start_ms: int, end_ms: int, limit: int) -> list[tuple[str, bytes, bytes]]:
         """Label and both grids of the hours of a stream that begin in a span of time."""
-        return self._rows(
+        return self.rows(
             "SELECT label, feet, paths FROM grids WHERE stream=? AND time_ms>=? AND time_ms<? ORDER BY time_ms LIMIT ?",
             (stream, start_ms, end_ms, limit),
         )
+
+    def record_counts(self, query: RecordQuery, *, start_ms: int, step_ms: int, count: int) -> Mapping[str, list[int]]:
+        """How many wanted records each stream has in each of `count` intervals; see `RecordSearch.counts`."""
+        return self._search.counts(query, start_ms=start_ms, step_ms=step_ms, count=count)
+
+    def record_values(self) -> dict[str, list[str]]:
+        """What there is to filter records by; see `RecordSearch.values`."""
+        return self._search.values()
+
+    def record(self, epoch: int, place: int) -> tuple[int, bytes, bytes | None] | None:
+        """Time, body and scene of the record with that place in the feed that began at `epoch`; None without it."""
+        found = self.rows("SELECT time_ms, body, scene FROM records WHERE epoch=? AND place=?", (epoch, place))
+        return found[0] if found else None
 
     def used_bytes(self) -> int:
         """How much is in use."""
@@ -237,7 +295,8 @@ class HistoryStore:
             if self._opened is not None:
                 self._opened.close()
 
-    def _rows(self, query: str, values: Sequence[object], *, empty: tuple[Any, ...] | None = None) -> list[Any]:
+    def rows(self, query: str, values: Sequence[object], *, empty: tuple[Any, ...] | None = None) -> list[Any]:
+        """The rows of a query; of a damaged file, which is set aside, `empty` alone. Raises OutputError."""
         try:
             with self._lock:
                 return self._database.rows(query, values)
@@ -260,7 +319,7 @@ class HistoryStore:
         most = self._limits.size_bytes if self.is_on_disk else self._limits.memory_bytes
         try:
             with self._lock:
-                while self._database.used_bytes() > most and self._remove_oldest():
+                while self._database.used_bytes() > most and self._remove_oldest(most):
                     pass
         except DatabaseDamaged as error:
             self._begin_anew(error)
@@ -284,16 +343,24 @@ class HistoryStore:
             if oldest is not None:
                 database.execute("DELETE FROM grids WHERE time_ms<=?", oldest)
 
-    def _remove_oldest(self) -> bool:
-        """Remove some of the oldest records, else the oldest grids, else samples of the shortest step; return whether
-        there were any.
+    def _remove_oldest(self, most: int) -> bool:
+        """Remove some of the oldest images where these take more than half, else records, else grids and images, else
+        samples of the shortest step; return whether there were any.
         """
+        (image_bytes,) = self._database.rows("SELECT total(size) FROM images")[0]
         with self._database.transaction() as database:
-            query = "DELETE FROM records WHERE number IN (SELECT number FROM records ORDER BY number LIMIT ?)"
+            if image_bytes > most / 2:
+                query = "DELETE FROM images WHERE number IN (SELECT number FROM images ORDER BY time_ms LIMIT ?)"
+                return database.execute(query, (_REMOVED_IMAGES,)).rowcount > 0
+            oldest = "(SELECT number FROM records ORDER BY number LIMIT ?)"
+            database.execute(f"DELETE FROM words WHERE rowid IN {oldest}", (_REMOVED_RECORDS,))  # noqa: S608
+            query = f"DELETE FROM records WHERE number IN {oldest}"  # noqa: S608
             if database.execute(query, (_REMOVED_RECORDS,)).rowcount:
                 return True
             query = "DELETE FROM grids WHERE time_ms < (SELECT min(time_ms) FROM grids) + ?"
             if database.execute(query, (_REMOVED_SAMPLES_MS,)).rowcount:
+                return True
+            if database.execute("DELETE FROM images").rowcount:
                 return True
         for tier in self._limits.tiers:
             (oldest,) = self._database.rows("SELECT min(time_ms) FROM samples WHERE step=?", (tier.step_seconds,))[0]
@@ -312,7 +379,7 @@ class HistoryStore:
             return self._connect(None)
 
     def _connect(self, path: Path | None) -> Database:
-        return Database(path, what="history", schema=_SCHEMA, version=_VERSION, outputs=self._outputs)
+        return Database(path, what="history", schema=_SCHEMA + SEARCH_SCHEMA, version=_VERSION, outputs=self._outputs)
 
     def _begin_anew(self, error: DatabaseDamaged) -> None:
         with self._lock:

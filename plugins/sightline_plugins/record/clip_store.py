@@ -78,6 +78,7 @@ class ClipStore:
             return None
         clip = Clip(file, stream, first, first, first, first_pts_ns, first_pts_ns, first_capture_ns)
         self._open[path] = clip
+        self._report_start(clip)
         return clip
 
     def write(self, clip: Clip, packet: EncodedPacket, *, pts_ns: int) -> bool:
@@ -145,26 +146,32 @@ class ClipStore:
             path = wanted.with_stem(f"{wanted.stem}-{number}")
         return path
 
+    def _report_start(self, clip: Clip) -> None:
+        self._post(MessageKind.RECORDING_STARTED, f"recording to {clip.file.path}", clip, _begin_of(clip))
+
     def _report(self, clip: Clip, causes: str) -> None:
-        data: dict[str, Scalar] = {
-            "path": str(clip.file.path),
-            "first_pts_ns": clip.first_pts_ns,
+        data = _begin_of(clip) | {
             "last_pts_ns": clip.last_pts_ns,
             "images": clip.images,
             "size_bytes": clip.size_bytes,
         }
-        if clip.first_capture_ns is not None:
-            data["first_capture_ns"] = clip.first_capture_ns
         if causes:
             data["causes"] = causes
         seconds = (clip.last_pts_ns - clip.first_pts_ns) / 1e9
         text = f"recorded {clip.images} images, {seconds:.1f} s, to {clip.file.path}{f' ({causes})' if causes else ''}"
-        self._site.post(
-            Message(MessageKind.RECORDING, text, stream=clip.stream.name, element=self._site.element_id, data=data)
-        )
+        self._post(MessageKind.RECORDING, text, clip, data)
+
+    def _post(self, kind: MessageKind, text: str, clip: Clip, data: dict[str, Scalar]) -> None:
+        self._site.post(Message(kind, text, stream=clip.stream.name, element=self._site.element_id, data=data))
 
     def _failed(self, error: OutputError, stream: Stream) -> None:
         self._degradation.failed(error, stream=stream.name, at_once=self._retention.make_room())
+
+
+def _begin_of(clip: Clip) -> dict[str, Scalar]:
+    """The file of a recording, and when it begins."""
+    data: dict[str, Scalar] = {"path": str(clip.file.path), "first_pts_ns": clip.first_pts_ns}
+    return data if clip.first_capture_ns is None else data | {"first_capture_ns": clip.first_capture_ns}
 
 
 def _time_text(*, pts_ns: int, capture_ns: int | None) -> str:

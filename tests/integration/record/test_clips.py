@@ -233,4 +233,4 @@ def test_a_step_that_comes_while_the_source_is_read_records_from_the_next_key_fr
 
     (file,) = told.recorded()
     assert (file.first_pts_ns, file.last_pts_ns) == (20 * INTERVAL_NS, (COUNT - 1) * INTERVAL_NS)
-    assert told.kinds() == [MessageKind.RECORDING]
+    assert told.kinds() == [MessageKind.RECORDING_STARTED, MessageKind.RECORDING]

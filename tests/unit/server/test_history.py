@@ -22,6 +22,7 @@ from sightline.server import history as history_module
 from sightline.server.feed import EventFeed
 from sightline.server.feed_records import FeedFilter
 from sightline.server.history import History
+from sightline.server.history_search import RecordQuery
 from sightline.server.history_series import SERIES, Column, TooMuch
 from sightline.server.history_store import HistoryLimits, HistoryStore, Tier
 from tests.unit.server.test_feed import batch_of, line, with_cars
@@ -30,7 +31,7 @@ from tests.waiting import wait_until
 MORNING = 1_767_322_800
 """A full hour, in seconds since the epoch."""
 MS = 1_000_000
-EVERYTHING = FeedFilter()
+EVERYTHING = RecordQuery()
 
 
 class ManualClock(SystemClock):
@@ -227,8 +228,8 @@ def test_records_are_found_by_time_type_kind_and_stream(run: Run) -> None:
         run.feed.note(Message(MessageKind.STREAM_LOST, "lost", f"stream-{number % 2}", state=StreamState.LOST))
         run.pass_seconds(10)
 
-    def found(wanted: FeedFilter = EVERYTHING, **query: Any) -> list[int]:
-        answer = run.history.records(wanted, **query)
+    def found(wanted: FeedFilter = EVERYTHING.wanted, **query: Any) -> list[int]:
+        answer = run.history.records(RecordQuery(wanted), **query)
         return [int(json.loads(one)["id"].partition("-")[2]) for one in answer.records]
 
     assert found() == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -253,7 +254,94 @@ def test_what_records_are_about_is_forgotten_with_them(run: Run) -> None:
     run.pass_seconds(1)
 
     assert len(run.store._database.rows("SELECT key FROM keys")) == 1
-    assert len(run.history.records(FeedFilter(rules=("rule-1",))).records) == 1
+    assert len(run.history.records(RecordQuery(FeedFilter(rules=("rule-1",)))).records) == 1
+
+
+def test_records_are_found_by_words_and_attributes(run: Run) -> None:
+    events = [line(1, track_id=7), line(2, track_id=8, plate="B-MX 12"), line(3, track_id=9, direction="out")]
+    for number, event in enumerate(events):
+        batch = with_cars(batch_of(event, stream=f"Köln-{'abc'[number]}"))
+        run.feed.take(batch, batch.events)
+    run.feed.note(Message(MessageKind.WARNING, "The disk is almost full", "gate"))
+    run.pass_seconds(1)
+
+    def found(text: str = "", *attributes: str, **query: Any) -> list[int]:
+        answer = run.history.records(RecordQuery(text=text, attributes=attributes), newest_first=True, **query)
+        return [int(json.loads(one)["id"].partition("-")[2]) for one in answer.records]
+
+    assert found() == [4, 3, 2, 1]
+    assert found("disk FULL") == [4]
+    assert found("almo") == [4]
+    assert found("b-mx 12") == [2]
+    assert found("koln c") == [3]
+    assert found("rule_2") == [2]
+    assert found("", "direction=in") == [2, 1]
+    assert found("", "direction=in", "track_id=7") == [1]
+    assert found("line", "direction=out") == [3]
+    assert found("nowhere") == found("", "direction=up") == []
+    assert found('"NEAR( * OR -') == []
+    assert found("lines", limit=1) == [3]
+
+
+def test_records_come_from_the_newest_in_parts(run: Run) -> None:
+    for number in range(25):
+        run.feed.note(Message(MessageKind.WARNING, f"number {number}", f"stream-{number % 3}"))
+    run.pass_seconds(1)
+    for query in (EVERYTHING, RecordQuery(FeedFilter(streams=("stream-?",))), RecordQuery(text="number")):
+        after, texts = 0, []
+        while True:
+            answer = run.history.records(query, after=after, limit=10, newest_first=True)
+            texts += [json.loads(one)["text"] for one in answer.records]
+            if answer.next is None:
+                break
+            after = answer.next
+        assert texts == [f"number {number}" for number in reversed(range(25))]
+
+
+def test_records_are_counted_by_stream_and_time(run: Run) -> None:
+    for number in range(6):
+        batch = with_cars(batch_of(line(number % 2, track_id=1), stream=f"stream-{number % 3}"))
+        run.feed.take(batch, batch.events)
+        run.pass_seconds(10)
+
+    def counted(query: RecordQuery) -> Mapping[str, list[int]]:
+        answer = run.history.record_counts(query, start_seconds=MORNING, end_seconds=MORNING + 60, points=6)
+        assert (answer.step_seconds, answer.times) == (10, list(range(MORNING, MORNING + 60, 10)))
+        return answer.counts
+
+    by_stream = {"stream-0": [1, 0, 0, 1, 0, 0], "stream-1": [0, 1, 0, 0, 1, 0], "stream-2": [0, 0, 1, 0, 0, 1]}
+    assert counted(EVERYTHING) == counted(RecordQuery(text="car")) == by_stream
+    assert counted(RecordQuery(FeedFilter(rules=("rule-0",)))) == {
+        "stream-0": [1, 0, 0, 0, 0, 0],
+        "stream-1": [0, 0, 0, 0, 1, 0],
+        "stream-2": [0, 0, 1, 0, 0, 0],
+    }
+    assert counted(RecordQuery(FeedFilter(rules=("none",)))) == {}
+
+
+def test_what_records_can_be_filtered_by_is_known(run: Run) -> None:
+    batch = with_cars(batch_of(line(1, track_id=1)))
+    run.feed.take(batch, batch.events)
+    run.feed.note(Message(MessageKind.STREAM_LOST, "lost", "gate"))
+    run.pass_seconds(1)
+
+    assert run.store.record_values() == {
+        "type": ["event", "message"],
+        "stream": ["gate"],
+        "kind": ["line", "stream_lost"],
+        "rule": ["rule-1"],
+        "label": ["car"],
+        "element": ["lines-1"],
+    }
+
+
+@pytest.mark.parametrize(
+    "question",
+    [{"text": "x" * 201}, {"text": "a " * 13}, {"attributes": ("direction",)}, {"attributes": ("a=b",) * 17}],
+)
+def test_a_search_that_is_too_long_or_unclear_is_refused(question: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"at most|as `direction=in`"):
+        RecordQuery(**question)
 
 
 def test_records_come_in_parts(run: Run) -> None:
@@ -663,12 +751,12 @@ def test_a_real_run_leaves_its_history(tmp_path: Path) -> None:
     history.start()
     with pipeline:
         wait_until(lambda: history.series(["fps"], step_seconds=2).columns)
-        wait_until(lambda: history.records(FeedFilter(types=("event",)), limit=1).records)
+        wait_until(lambda: history.records(RecordQuery(FeedFilter(types=("event",))), limit=1).records)
         wait_until(lambda: sum(map(bool, history.series(["fps"], step_seconds=2).columns[0].values)) >= 3)
         found = {
             one.name: one for one in history.series(["fps", "counts", "events", "objects"], step_seconds=3600).columns
         }
-        event = json.loads(history.records(FeedFilter(types=("event",)), limit=1).records[0])
+        event = json.loads(history.records(RecordQuery(FeedFilter(types=("event",))), limit=1).records[0])
     history.close()
     history.close()
 

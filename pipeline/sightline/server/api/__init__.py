@@ -11,11 +11,13 @@ from sightline.server.api import (
     capture,
     configuration,
     elements,
+    event_details,
     events,
     graph,
     history,
     live,
     pipelines,
+    recordings,
     rules,
     session,
     streams,
@@ -40,6 +42,8 @@ def routers_of(served: Served) -> Iterator[APIRouter]:
         events,
         history,
         analytics,
+        event_details,
+        recordings,
     ):
         yield note_roles(part.router_of(served))
     yield note_roles(session.router())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from http import HTTPStatus
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,13 +12,23 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
-from sightline.api import HistoryRecords, HistoryTable, LabelTotals, PresentCounts, StreamCounts
+from sightline.api import (
+    HistoryRecords,
+    HistoryTable,
+    LabelTotals,
+    PresentCounts,
+    RecordCounts,
+    RecordValues,
+    StreamCounts,
+)
 from sightline.media.time import Duration, format_time
 from sightline.runtime.stats.snapshot import RunView
 from sightline.server.api.events import Patterns, Wanted
 from sightline.server.api.served import PIPELINE, Served
 from sightline.server.api.turns import CSV, AsCsv, From, To, csv_answer, csv_time, seconds_of
+from sightline.server.guard import Refused
 from sightline.server.history import SeriesAnswer
+from sightline.server.history_search import LONGEST_TEXT, MOST_ATTRIBUTES, RecordQuery
 from sightline.server.history_series import SERIES
 
 HISTORY = f"{PIPELINE}/history"
@@ -93,22 +104,76 @@ def router_of(served: Served) -> APIRouter:
 
     @router.get(f"{HISTORY}/records", summary="Show earlier events", response_model=HistoryRecords)
     async def show_records(
-        wanted: Wanted,
+        query: Asked,
         start: From = None,
         to: To = None,
         after: Annotated[int, Query(ge=0, le=2**62, description="The `next` of the answer before.")] = 0,
         limit: Annotated[int, Query(ge=1, le=1_000, description="How many at most.")] = 100,
+        order: Annotated[Literal["oldest", "newest"], Query(description="Which come first.")] = "oldest",
     ) -> Response:
-        """Return events and messages of the last day, or of another time within the last week, oldest first. The time
-        is when they were reported, by the server's clock.
+        """Return events and messages of the last day, or of another time within the last week. The time is when they
+        were reported, by the server's clock.
         """
-        span = {"start_seconds": seconds_of(start), "end_seconds": seconds_of(to)}
-        answer = await turns.ask(partial(history.records, wanted, **span, after=after, limit=limit))
+        question = partial(
+            history.records,
+            query,
+            start_seconds=seconds_of(start),
+            end_seconds=seconds_of(to),
+            after=after,
+            limit=limit,
+            newest_first=order == "newest",
+        )
+        answer = await turns.ask(question)
         following = b"null" if answer.next is None else b"%d" % answer.next
         body = b'{"records":[%b],"next":%b}' % (b",".join(answer.records), following)
         return Response(body, media_type="application/json")
 
+    @router.get(f"{HISTORY}/records/counts", summary="Count earlier events", response_model=RecordCounts)
+    async def count_records(
+        query: Asked,
+        start: From = None,
+        to: To = None,
+        points: Annotated[int, Query(ge=1, le=1_000, description="How many intervals there are at most.")] = 120,
+    ) -> Response:
+        """Return how many events and messages each stream had in intervals of the last day, or of another time."""
+        question = partial(
+            history.record_counts,
+            query,
+            start_seconds=seconds_of(start),
+            end_seconds=seconds_of(to),
+            points=points,
+        )
+        answer = await turns.ask(question)
+        plain = {"step": answer.step_seconds, "times": answer.times, "counts": answer.counts}
+        return Response(msgspec.json.encode(plain), media_type="application/json")
+
+    @router.get(f"{HISTORY}/records/values", summary="Show what earlier events can be filtered by")
+    async def show_record_values() -> RecordValues:
+        """Return the streams, kinds, rules, labels and steps of the records that the history has."""
+        return RecordValues(**await turns.ask(history.store.record_values))
+
     return router
+
+
+def asked_records(
+    wanted: Wanted,
+    text: Annotated[
+        str,
+        Query(max_length=LONGEST_TEXT, description="Words: one of the record's words begins with each of them."),
+    ] = "",
+    attribute: Annotated[
+        list[Annotated[str, Field(max_length=LONGEST_TEXT)]],
+        Query(max_length=MOST_ATTRIBUTES, description="What the event holds, such as `direction=in`; all must."),
+    ] = [],  # noqa: B006
+) -> RecordQuery:
+    """The question about records that the parameters of a request make. Raises Refused."""
+    try:
+        return RecordQuery(wanted, text, tuple(attribute))
+    except ValueError as error:
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+
+
+Asked = Annotated[RecordQuery, Depends(asked_records)]
 
 
 def _present(view: RunView | None, *, time: str) -> PresentCounts:

@@ -15,6 +15,7 @@ from sightline.graph.registry import Registry
 from sightline.server.api.turns import Turns
 from sightline.server.audit import Actor, AuditLog
 from sightline.server.credentials import Role
+from sightline.server.event_images import EventImages
 from sightline.server.feed import EventFeed
 from sightline.server.guard import Refused, check_role, identity_of
 from sightline.server.history import History
@@ -22,6 +23,7 @@ from sightline.server.images import Images
 from sightline.server.journal import Journal
 from sightline.server.live import LiveVideo
 from sightline.server.policy import Policy
+from sightline.server.recordings import Recordings
 
 if TYPE_CHECKING:
     from sightline.pipeline import Pipeline
@@ -43,6 +45,8 @@ class Served:
     images: Images | None
     snapshots: Images | None
     live: LiveVideo | None
+    event_images: EventImages | None
+    recordings: Recordings
     questions: Turns = field(default_factory=Turns)
     registry: Registry = field(default_factory=Registry)
     turn: Lock = field(default_factory=Lock)

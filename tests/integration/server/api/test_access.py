@@ -11,7 +11,14 @@ import pytest
 from sightline.server.credentials import Role
 from tests.integration.server.api.conftest import Client, Steered
 
-NAMES = {"pipeline": "street", "stream": "gate", "element": "zones-1", "rule": "plaza"}
+NAMES = {
+    "pipeline": "street",
+    "stream": "gate",
+    "element": "zones-1",
+    "rule": "plaza",
+    "event": "1-1",
+    "recording": "1",
+}
 
 
 def operations(steered: Steered) -> Iterator[tuple[str, str, dict[str, Any]]]:
