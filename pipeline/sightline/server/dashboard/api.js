@@ -71,10 +71,12 @@ export async function change(method, to, body, options = {}) {
 
 export const tagOf = (response) => (response.headers.get("ETag") ?? "").replace(/^W\//, "").replaceAll('"', "");
 
+const NOTHING = { key: null, data: undefined, error: null, tag: "" };
+
 // One request for all who look at the same path.
 class Resource {
   constructor(to, everyMs) {
-    Object.assign(this, { to, everyMs, watchers: new Set(), state: { data: undefined, error: null, tag: "" } });
+    Object.assign(this, { to, everyMs, watchers: new Set(), state: NOTHING });
   }
 
   watch(watcher) {
@@ -125,14 +127,16 @@ function resourceOf(to, everyMs) {
  */
 export function useRead(to, everyMs = 0) {
   const key = to === null ? null : String(to);
-  const [state, setState] = useState({ data: undefined, error: null, tag: "" });
+  const [state, setState] = useState(NOTHING);
   useEffect(() => {
     if (key === null) return undefined;
     const resource = resourceOf(key, everyMs);
-    setState(resource.state);
-    return resource.watch(setState);
+    const show = (next) => setState({ ...next, key });
+    show(resource.state);
+    return resource.watch(show);
   }, [key, everyMs]);
-  return { ...state, refresh: () => key !== null && resourceOf(key, everyMs).refresh() };
+  const { data, error, tag } = state.key === key ? state : NOTHING; // not what another path has answered
+  return { data, error, tag, refresh: () => key !== null && resourceOf(key, everyMs).refresh() };
 }
 
 /** How a pipeline is, as `GET pipelines/NAME` tells it, every second: streams, steps, queues, deliveries, messages. */

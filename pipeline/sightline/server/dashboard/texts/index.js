@@ -1,5 +1,6 @@
 // All texts of the dashboard. A translation is a folder beside `en` with the same files, chosen here.
 
+import { analytics } from "./en/analytics.js";
 import { camera } from "./en/camera.js";
 import { fields } from "./en/fields.js";
 import { graph } from "./en/graph.js";
@@ -11,6 +12,7 @@ import { wall } from "./en/wall.js";
 
 export const LANGUAGE = "en";
 const TEXTS = { camera, fields, graph, pipelines, player, records, shell, wall };
+const TEXTS = { analytics, camera, fields, graph, pipelines, records, shell, wall };
 
 /** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
 export function t(key, values = {}) {
