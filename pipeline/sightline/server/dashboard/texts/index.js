@@ -11,8 +11,7 @@ import { shell } from "./en/shell.js";
 import { wall } from "./en/wall.js";
 
 export const LANGUAGE = "en";
-const TEXTS = { camera, fields, graph, pipelines, player, records, shell, wall };
-const TEXTS = { analytics, camera, fields, graph, pipelines, records, shell, wall };
+const TEXTS = { analytics, camera, fields, graph, pipelines, player, records, shell, wall };
 
 /** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
 export function t(key, values = {}) {
