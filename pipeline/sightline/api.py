@@ -158,11 +158,30 @@ class Saved(BaseModel):
     written: bool = Field(description="Whether the file differs from what it was.")
 
 
+class ConfigurationFileInfo(BaseModel):
+    """The file that a pipeline comes from."""
+
+    path: str
+    text: str = Field(description="What it described when it was read or written last, written as the configuration.")
+    saved: bool = Field(description="Whether the configuration is that of the file.")
+    changed: bool = Field(description="Whether somebody else has changed the file since; then it is not written over.")
+
+
+class ConfigurationProblem(BaseModel):
+    """A mistake in a configuration, with its place in the text."""
+
+    path: str = Field(description="The key path of the value, such as `pipeline.0.detect.confidence`; may be empty.")
+    message: str = Field(description="What is wrong, what is allowed, and what to do.")
+    line: int = Field(description="From 1; 0 when it is about no place of the text.")
+    column: int = Field(description="From 1, in characters.")
+    length: int = Field(description="How many characters of the line it is about.")
+
+
 class Verdict(BaseModel):
     """What is wrong with a configuration; nothing when `valid`."""
 
     valid: bool
-    problems: list[str]
+    problems: list[ConfigurationProblem] = Field(description="In the order of the text.")
 
 
 class EventRecord(BaseModel):

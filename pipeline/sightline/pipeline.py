@@ -162,6 +162,11 @@ class Pipeline:
         return self._outputs_root
 
     @property
+    def file(self) -> ConfigurationFile | None:
+        """The file that `reload` reads and `write_back` writes; None for a pipeline made in Python."""
+        return self._file
+
+    @property
     def versions(self) -> tuple[Configuration, ...]:
         """The last hundred versions of the description, the present one last: since when, and who asked for each."""
         return self._control.versions

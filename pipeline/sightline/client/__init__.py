@@ -2,6 +2,8 @@
 
 from sightline.api import (
     Changed,
+    ConfigurationFileInfo,
+    ConfigurationProblem,
     DwellTable,
     ElementInfo,
     EventRecord,
@@ -50,6 +52,8 @@ __all__ = [
     "Client",
     "ClientError",
     "Configuration",
+    "ConfigurationFileInfo",
+    "ConfigurationProblem",
     "Conflict",
     "DwellTable",
     "ElementInfo",

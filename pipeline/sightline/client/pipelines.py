@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sightline.api import (
     Changed,
+    ConfigurationFileInfo,
     DwellTable,
     ElementInfo,
     EventDetails,
@@ -204,6 +205,19 @@ class PipelineClient:
         """
         path = self._below("configuration")
         return _typed(Changed, self._connection.write("PUT", path, yaml=text, if_match=if_match, prove_seconds=prove))
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of a configuration, with everything that is installed on the server."""
+        return self._read(dict[str, Any], "configuration", "schema")
+
+    def version(self, tag: str) -> Configuration:
+        """An earlier configuration, by its tag."""
+        answer = self._connection.read(self._below("configuration", "versions", tag))
+        return Configuration(answer.content.decode("utf-8", "replace"), tag)
+
+    def file(self) -> ConfigurationFileInfo:
+        """What the pipeline's file describes; NotFound when it comes from none."""
+        return self._read(ConfigurationFileInfo, "configuration", "file")
 
     def versions(self) -> list[Version]:
         """The last hundred versions of the configuration, the present one last."""

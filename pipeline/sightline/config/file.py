@@ -58,6 +58,14 @@ class ConfigurationFile:
         """What it described when it was read or written last; None before."""
         return self._description
 
+    def has_changed(self) -> bool:
+        """Whether the file is not there, or holds another text than when it was read or written last."""
+        with self._lock:
+            try:
+                return read_file(self.path, name=str(self.path)) != self._text
+            except InvalidConfiguration:
+                return True
+
     def read(self) -> PipelineDescription:
         """Return what it describes now. Raises InvalidConfiguration with every mistake."""
         with self._lock:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from sightline.config.checks import Hide, problems_of
 from sightline.config.document import (
     InvalidConfiguration,
+    Items,
     Key,
     LocatedProblem,
     Node,
@@ -132,22 +133,23 @@ def load(
 
 
 def description_from(
-    data: Mapping[str, object],
+    data: Mapping[str, object] | Node,
     *,
     base_folder: Path | None = None,
     outputs: Outputs | None = None,
     registry: Registry | None = None,
     checked: bool = True,
 ) -> PipelineDescription:
-    """The description that plain data hold, in the form of the YAML file (`PipelineDescription.to_plain`).
+    """The description that plain data hold, in the form of the YAML file (`PipelineDescription.to_plain`), or the tree
+    of a YAML text, whose places problems then name.
 
     Data are taken as they are: nothing in them is replaced from the environment. Without `checked`, elements do not
     check themselves, which imports functions and asks name services: for data that must be judged first. Raises
     InvalidConfiguration.
     """
     reader = _Reader(registry or Registry(), Environment({}), base_folder=base_folder)
-    root, where = node_of(data, place=Place()), outputs or Outputs()
-    return reader.read(root, file="", outputs=where, found=[], checked=checked).description
+    root = data if isinstance(data, Scalar | Items | Table) else node_of(data, place=Place())
+    return reader.read(root, file=root.place.file, outputs=outputs or Outputs(), found=[], checked=checked).description
 
 
 def parse_steps(

@@ -50,6 +50,8 @@ def explain(error: MarkedYAMLError, text: str) -> str:
     if "unexpected end of stream" in problem or "quoted scalar" in context:
         missing = "end of stream" in problem
         return "the closing quote of a text is missing" if missing else f"{problem}: put the text in '...' instead"
+    if _lacks_colon(error):
+        return "a colon is missing here: a key is written `key: value`, and a list entry begins with `- `"
     if "flow" in context:
         if "${" in text.split("\n")[error.problem_mark.line if error.problem_mark is not None else 0]:
             return 'inside { } or [ ] a reference stands in quotes: "${NAME}"'
@@ -61,6 +63,10 @@ def explain(error: MarkedYAMLError, text: str) -> str:
             "and put texts that start with { or [ in quotes"
         )
     return f"is not valid YAML: {problem or context}"
+
+
+def _lacks_colon(error: MarkedYAMLError) -> bool:
+    return "could not find expected ':'" in str(error.problem or "")
 
 
 def _character(mark: StringMark | None, text: str) -> str:
@@ -117,7 +123,8 @@ def parse(text: str, *, name: str) -> Document:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
     except MarkedYAMLError as error:
-        place = builder.place(error.problem_mark or error.context_mark)
+        before = error.context_mark if _lacks_colon(error) else None
+        place = builder.place(before or error.problem_mark or error.context_mark)
         raise _refused(place, explain(error, text)) from error
     except YAMLError as error:
         line, column, character = _first_control(text)

@@ -31,7 +31,12 @@ PROBLEM: dict[str, Any] = {
             "description": "Each mistake in a configuration.",
             "items": {
                 "type": "object",
-                "properties": {"path": {"type": "string"}, "message": {"type": "string"}},
+                "properties": {
+                    "path": {"type": "string"},
+                    "message": {"type": "string"},
+                    "line": {"type": "integer", "description": "Where the text of the configuration is wrong, from 1."},
+                    "column": {"type": "integer"},
+                },
             },
         },
         "etag": {"type": "string", "description": "The tag of the configuration now."},
@@ -87,7 +92,11 @@ async def _answer_invalid_request(request: Request, error: Exception) -> Respons
 
 async def _answer_invalid_configuration(request: Request, error: Exception) -> Response:
     assert isinstance(error, InvalidConfiguration)
-    problems = [{"path": dotted(one.key), "message": redact(one.message)} for one in error.problems]
+    problems = [
+        {"path": dotted(one.key), "message": redact(one.message)}
+        | ({"line": one.place.line, "column": one.place.column} if one.place.line else {})
+        for one in error.problems
+    ]
     return _problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, redact(str(error)), problems=problems)
 
 

@@ -58,7 +58,8 @@ def apply(server: Server, file: io.TextIOBase, dry_run: bool, prove: float, as_j
         verdict = pipeline.check(text)
         if not verdict.valid:
             for problem in verdict.problems:
-                click.echo(problem, err=True)
+                place = f"{getattr(file, 'name', 'FILE')}:{problem.line}:{problem.column}" if problem.line else ""
+                click.echo(": ".join(part for part in (place, problem.path, problem.message) if part), err=True)
             return _WRONG
         difference = list(_difference(present.text, text))
         if not as_json:

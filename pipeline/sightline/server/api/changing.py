@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from anyio import to_thread
 
 from sightline.api import Changed
-from sightline.config.document import InvalidConfiguration, Key, node_of
+from sightline.config.document import Entry, InvalidConfiguration, Items, Key, Node, Scalar, Table, node_of
 from sightline.config.document import Place as DocumentPlace
 from sightline.control.configuration import Configuration
 from sightline.control.control import Change
@@ -112,9 +113,9 @@ def admitted(
 
 
 def check_text(served: Served, given: object, *, key: Key = ()) -> None:
-    """Judge what was written before it is read into elements. Raises InvalidConfiguration."""
+    """Judge what was written, plain data or a tree, before it is read into elements. Raises InvalidConfiguration."""
     present = node_of(served.pipeline.description.to_plain(), place=DocumentPlace())
-    node = node_of(given, place=DocumentPlace())
+    node = given if isinstance(given, Scalar | Items | Table) else node_of(given, place=DocumentPlace())
     problems = served.policy.text_problems(node, changed_from=present, registry=served.registry, key=key)
     if problems:
         raise InvalidConfiguration(problems)
@@ -130,6 +131,25 @@ def unmasked(given: Any, known: Any) -> Any:
         padded = [*known, *[None] * len(given)]
         return [unmasked(*pair) for pair in zip(given, padded, strict=False)]
     return given
+
+
+def unmasked_tree(node: Node, known: Any) -> Node:
+    """Return a tree with the values that were shown as `***` put back, as `unmasked` does it with plain data."""
+    if isinstance(node, Table):
+        present = known if isinstance(known, Mapping) else {}
+        return replace(
+            node,
+            entries={
+                name: Entry(entry.key_place, unmasked_tree(entry.node, present.get(name)))
+                for name, entry in node.entries.items()
+            },
+        )
+    if isinstance(node, Items):
+        padded = [*(known if isinstance(known, list) else []), *[None] * len(node.items)]
+        return replace(node, items=tuple(unmasked_tree(*pair) for pair in zip(node.items, padded, strict=False)))
+    if isinstance(known, str) and isinstance(node.value, str) and MASK in node.value:
+        return replace(node, value=known, text=known, quoted=True)
+    return node
 
 
 def merged(known: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Response
 from ruamel.yaml import YAML
+from starlette.requests import Request
 
-from sightline.api import Changed, Verdict
-from sightline.config import InvalidConfiguration, check_description, description_from
-from sightline.config.document import plain
+from sightline.api import Changed, ConfigurationProblem, Verdict
+from sightline.config import InvalidConfiguration, LocatedProblem, Place, check_description, description_from
+from sightline.config.document import Node, Scalar, dotted
+from sightline.config.spans import length_at, located
 from sightline.config.yaml_tree import parse
 from sightline.graph import Element, Outputs, PipelineDescription
 from sightline.graph.masked import masked
 from sightline.graph.tree import Step
-from sightline.server.api.changing import admitted, change, check_text, unmasked
+from sightline.redaction import redact
+from sightline.server.api.changing import admitted, change, check_text, unmasked_tree
 from sightline.server.api.served import PIPELINE, Admin, IfMatch, Operator, Prove, Served, tag_in
 from sightline.server.guard import Refused
 
 CONFIGURATION = f"{PIPELINE}/configuration"
-_YAML = "application/yaml"
+YAML_TYPE = "application/yaml"
+_WIDTH = 120
+_SCHEMA = "application/schema+json"
 _NAME = "the configuration"
+_EMPTY = Scalar(Place(_NAME, 1, 1), None)
 ConfigurationText = Annotated[
-    str, Body(media_type=_YAML, description="A configuration as in the YAML file. `***` stays what it is.")
+    str, Body(media_type=YAML_TYPE, description="A configuration as in the YAML file. `***` stays what it is.")
 ]
 
 
@@ -37,27 +44,43 @@ def router_of(served: Served) -> APIRouter:
         CONFIGURATION,
         summary="Read the configuration",
         response_class=Response,
-        responses={200: {"content": {_YAML: {}}}},
+        responses={200: {"content": {YAML_TYPE: {}}}},
     )
     def read_configuration() -> Response:
         """As YAML, with what has changed since the start, and secrets as `***`."""
         present = pipeline.configuration
-        headers = {"ETag": f'"{present.etag}"', "Content-Type": _YAML}
-        return Response(_text_of(present.description), headers=headers)
+        headers = {"ETag": f'"{present.etag}"', "Content-Type": YAML_TYPE}
+        return Response(text_of(present.description), headers=headers)
+
+    @router.get(
+        f"{CONFIGURATION}/schema",
+        summary="Describe what a configuration may hold",
+        response_class=Response,
+        responses={200: {"content": {_SCHEMA: {}}}},
+    )
+    def read_schema(request: Request) -> Response:
+        """The JSON Schema of the YAML file with everything that is installed, as `sightline schema` prints it."""
+        schema = served.schema
+        headers = {"ETag": f'"{schema.tag}"', "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if schema.tag in request.headers.get("if-none-match", ""):
+            return Response(None, HTTPStatus.NOT_MODIFIED, headers)
+        headers["Content-Type"] = _SCHEMA
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(schema.compressed, headers={**headers, "Content-Encoding": "gzip"})
+        return Response(gzip.decompress(schema.compressed), headers=headers)
 
     @router.post(f"{CONFIGURATION}/check", summary="Say what is wrong with a configuration")
     def check_configuration(text: ConfigurationText, actor: Operator) -> Verdict:
-        """Nothing changes."""
+        """Each mistake with its place in the text; nothing changes."""
         del actor
-        present = pipeline.description
+        root: Node = _EMPTY
         try:
-            wanted = admitted(served, _described(served, text), changed_from=present)
-            problems = check_description(wanted, outputs=Outputs(pipeline.outputs_root), registry=served.registry)
-            if problems:
-                raise InvalidConfiguration(problems)
+            root = _tree(text)
+            wanted = admitted(served, described(root), changed_from=pipeline.description)
+            found = check_description(wanted, outputs=Outputs(pipeline.outputs_root), registry=served.registry)
         except InvalidConfiguration as error:
-            return Verdict(valid=False, problems=str(error).splitlines())
-        return Verdict(valid=True, problems=[])
+            found = error.problems
+        return Verdict(valid=not found, problems=[_problem(one, text) for one in located(found, root).problems])
 
     @router.put(CONFIGURATION, summary="Apply a configuration")
     async def apply_configuration(
@@ -68,48 +91,71 @@ def router_of(served: Served) -> APIRouter:
         if if_match is None:
             text_ = "say which configuration this replaces: If-Match with the ETag of what you read, or *"
             raise Refused(HTTPStatus.PRECONDITION_REQUIRED, text_)
-        return await change(
-            served,
-            actor,
-            "apply configuration",
-            served.name,
-            lambda _: _described(served, text),
-            expected=expected,
-            prove=prove,
-        )
+        root = _tree(text)
+        try:
+            return await change(
+                served,
+                actor,
+                "apply configuration",
+                served.name,
+                lambda _: described(root),
+                expected=expected,
+                prove=prove,
+            )
+        except InvalidConfiguration as error:
+            raise located(error.problems, root) from None
+
+    def described(root: Node) -> PipelineDescription:
+        """The description in a tree, which the policy still has to judge. Raises InvalidConfiguration."""
+        check_text(served, root)
+        whole = unmasked_tree(root, pipeline.description.to_plain())
+        return description_from(whole, registry=served.registry, checked=False)
 
     return router
 
 
-def _described(served: Served, text: str) -> PipelineDescription:
-    """Return the description in a text. Raises InvalidConfiguration."""
+def _tree(text: str) -> Node:
+    """Parse a text. Raises InvalidConfiguration."""
     document = parse(text, name=_NAME)
-    if document.problems or document.root is None:
+    if document.problems:
         raise InvalidConfiguration(document.problems)
-    given = plain(document.root)
-    if not isinstance(given, dict):
-        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "a configuration is a table with `sources` and `pipeline`")
-    check_text(served, given)
-    whole = unmasked(given, served.pipeline.description.to_plain())
-    return description_from(whole, registry=served.registry, checked=False)  # by the policy first, then by the change
+    return document.root or _EMPTY
 
 
-def _text_of(description: PipelineDescription) -> str:
+def _problem(problem: LocatedProblem, text: str) -> ConfigurationProblem:
+    place = problem.place
+    return ConfigurationProblem(
+        path=dotted(problem.key),
+        message=redact(problem.message),
+        line=place.line,
+        column=place.column,
+        length=length_at(text, place) if place.line else 0,
+    )
+
+
+def text_of(description: PipelineDescription) -> str:
+    """A description as YAML, with secrets as `***`."""
     shown: dict[str, Any] = description.to_plain()
     shown["sources"] = {name: masked(description.sources[name]) for name in shown["sources"]}
     shown["pipeline"] = _shown(description.steps)
     text = io.StringIO()
     yaml: Any = YAML(typ="safe", pure=True)
     yaml.sort_base_mapping_type_on_output = False
-    yaml.default_flow_style = False
+    yaml.default_flow_style = None  # what holds no other list or mapping stands on one line
+    yaml.width = _WIDTH
     yaml.dump(shown, text)
     return text.getvalue()
 
 
-def _shown(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
+def _shown(steps: tuple[Step, ...]) -> list[Any]:
     return [
-        {step.name: masked(step)}
+        _shown_element(step)
         if isinstance(step, Element)
         else {step.name: {name: _shown(branch) for name, branch in step.branches.items()}}
         for step in steps
     ]
+
+
+def _shown_element(element: Element) -> str | dict[str, Any]:
+    options = masked(element)
+    return {element.name: options} if options else element.name

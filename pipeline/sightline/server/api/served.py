@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import ipaddress
+import json
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
 from http import HTTPStatus
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Header, Query
 from starlette.requests import HTTPConnection
 
+from sightline.config.schema import json_schema
 from sightline.graph.registry import Registry
 from sightline.server.api.turns import Turns
 from sightline.server.audit import Actor, AuditLog
@@ -26,13 +31,30 @@ from sightline.server.policy import Policy
 from sightline.server.recordings import Recordings
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from sightline.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaText:
+    """The JSON Schema of a configuration as it is sent (gzip), and its tag."""
+
+    compressed: bytes
+    tag: str
+
+    @classmethod
+    def of(cls, registry: Registry) -> Self:
+        """Make it of everything that is installed; that takes a second, and happens once."""
+        content = json.dumps(json_schema(registry), separators=(",", ":")).encode()
+        return cls(gzip.compress(content, mtime=0), blake2b(content, digest_size=12).hexdigest())
+
 
 PIPELINE = "/api/v1/pipelines/{pipeline}"
 """Where the routes about one pipeline begin."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Served:
     """A pipeline that is served."""
 
@@ -62,6 +84,11 @@ class Served:
         self.feed.close()
         if self.live is not None:
             self.live.close()
+
+    @cached_property
+    def schema(self) -> SchemaText:
+        """What a configuration may hold."""
+        return SchemaText.of(self.registry)
 
     def known(self, pipeline: str) -> None:
         """Dependency of routes about the pipeline. Raises Refused when it has another name."""

@@ -10,4 +10,5 @@ export const SCREENS = [
   { name: "analytics", title: "analytics.screen", load: () => import("./screens/analytics.js") },
   { name: "graph", title: "graph.screen", load: () => import("./screens/graph.js") },
   { name: "camera", under: "wall", load: () => import("./screens/camera.js") },
+  { name: "configuration", title: "configuration.screen", load: () => import("./screens/configuration.js") },
 ];

@@ -18,6 +18,7 @@ NAMES = {
     "rule": "plaza",
     "event": "1-1",
     "recording": "1",
+    "tag": "abc",
 }
 
 

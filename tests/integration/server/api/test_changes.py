@@ -273,7 +273,7 @@ class TestConfiguration:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("[", "configuration"),
+            ("[", "closing bracket"),
             ("sources: {gate: {pattern: bars}}\npipeline: [nothing]", "nothing"),
             ("sources: {gate: /etc/passwd}\npipeline: [draw]", "--allow-files"),
             ("sources: {gate: {pattern: bars}}\npipeline: [{apply: {function: 'os:system'}}]", "--allow-code"),
@@ -290,9 +290,58 @@ class TestConfiguration:
         )
 
         assert not checked.json()["valid"], checked.body
-        assert any(said in problem for problem in checked.json()["problems"]), checked.body
+        told = [f"{problem['path']}: {problem['message']}" for problem in checked.json()["problems"]]
+        assert any(said in problem for problem in told), told
         assert applied.status == 422, applied.body
         assert steered.pipeline.configuration.etag == before
+
+    @pytest.mark.parametrize(
+        ("text", "marked"),
+        [
+            ("sources: {gate: {pattern: bars}}\npipeline:\n- trak", "trak"),
+            ("sources: {gate: {pattern: bars}}\npipeline:\n- lines: {a: {from: [0, 0], too: [1, 1]}}", "too"),
+            ("sources: {gate: {pattern: bars}}\npipeline:\n- draw:\n    label: [x]", "label"),
+            ("sources: {gate: {pattern: bars}}\npipeline:\n- detect: {model: 'a: b.onnx'}", "'a: b.onnx'"),
+            ("sources:\n  gate: rtsp://127.0.0.1/main\npipeline: [draw]", "rtsp://127.0.0.1/main"),
+            ("sources:\n  gate: {pattern: bars}\n pipeline: [draw]", "pipeline"),
+        ],
+    )
+    def test_a_mistake_is_placed(self, steered: Steered, text: str, marked: str) -> None:
+        checked = steered.operator.ask("configuration/check", "POST", text.encode(), content_type="application/yaml")
+        applied = steered.admin.ask(
+            "configuration", "PUT", text.encode(), content_type="application/yaml", If_Match="*"
+        )
+
+        places = [(one["line"], one["column"], one["length"]) for one in checked.json()["problems"]]
+        lines = text.splitlines()
+        assert marked in [lines[line - 1][column - 1 : column - 1 + length] for line, column, length in places]
+        assert places[0][:2] in [(one["line"], one["column"]) for one in applied.json()["problems"]]
+
+    def test_a_secret_that_is_given_back_is_in_no_problem(self, steered: Steered) -> None:
+        secret = "rtsp://admin:hunter2@10.255.255.1/main"
+        assert steered.admin.ask("streams/cam", "PUT", secret).status == 200
+        text = steered.admin.ask("configuration").body.replace(b"uri: rtsp://***@", b"rotat: 90\n    uri: rtsp://***@")
+
+        checked = steered.operator.ask("configuration/check", "POST", text, content_type="application/yaml")
+
+        assert b"rotat" in checked.body
+        assert b"hunter2" not in checked.body
+
+    def test_the_schema_describes_what_is_installed(self, steered: Steered) -> None:
+        schema = steered.viewer.ask("configuration/schema")
+
+        assert schema.json()["$defs"]["Zone"]["properties"]["polygon"]["description"]
+        assert steered.viewer.ask("configuration/schema", If_None_Match=f'"{schema.etag}"').status == 304
+
+    def test_an_earlier_version_is_read(self, steered: Steered) -> None:
+        before = steered.viewer.ask("configuration")
+        assert steered.operator.ask("rules/zones-1/plaza?prove=0", "PUT", {**PLAZA, "limit": 3}).status == 200
+
+        assert steered.viewer.ask(f"configuration/versions/{before.etag}").body == before.body
+        assert steered.viewer.ask("configuration/versions/abc").status == 404
+
+    def test_without_a_file_there_is_none_to_read(self, steered: Steered) -> None:
+        assert steered.viewer.ask("configuration/file").status == 404
 
     def test_the_last_version_that_worked_is_gone_back_to(self, steered: Steered) -> None:
         before = steered.pipeline.configuration.etag

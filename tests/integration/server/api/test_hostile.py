@@ -42,7 +42,7 @@ def test_code_that_is_named_is_not_even_imported(steered: Steered, trap: Path, s
     applied = steered.admin.ask("configuration", "PUT", text, content_type=YAML, If_Match="*")
 
     assert not trap.with_name("ran").exists()
-    assert any("--allow-code" in problem for problem in checked.json()["problems"]), checked.body
+    assert any("--allow-code" in problem["message"] for problem in checked.json()["problems"]), checked.body
     assert applied.status == 422
 
 
@@ -74,7 +74,7 @@ def test_a_file_of_sources_is_not_even_read(steered: Steered, tmp_path: Path) ->
     with watching(secret) as openings:
         checked = steered.operator.ask("configuration/check", "POST", text, content_type=YAML)
         assert openings() == 0
-    assert "sources_file" in checked.json()["problems"][0]
+    assert checked.json()["problems"][0]["path"] == "sources_file"
     assert b"what-is-secret" not in checked.body
 
 
@@ -93,5 +93,5 @@ def test_no_name_service_is_asked_for_a_server_that_may_not_be_named(
 
     checked = steered.operator.ask("configuration/check", "POST", text, content_type=YAML)
 
-    assert "--allow-host" in checked.json()["problems"][0]
+    assert "--allow-host" in checked.json()["problems"][0]["message"]
     assert "internal.example" not in asked

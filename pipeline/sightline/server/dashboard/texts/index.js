@@ -2,6 +2,7 @@
 
 import { analytics } from "./en/analytics.js";
 import { camera } from "./en/camera.js";
+import { configuration } from "./en/configuration.js";
 import { fields } from "./en/fields.js";
 import { graph } from "./en/graph.js";
 import { pipelines } from "./en/pipelines.js";
@@ -11,7 +12,7 @@ import { shell } from "./en/shell.js";
 import { wall } from "./en/wall.js";
 
 export const LANGUAGE = "en";
-const TEXTS = { analytics, camera, fields, graph, pipelines, player, records, shell, wall };
+const TEXTS = { analytics, camera, configuration, fields, graph, pipelines, player, records, shell, wall };
 
 /** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
 export function t(key, values = {}) {
