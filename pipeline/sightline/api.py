@@ -19,6 +19,111 @@ class SessionInfo(BaseModel):
     role: str
 
 
+class CpuUse(BaseModel):
+    """Processor time over the last seconds, in cores: 1 is one core that is busy all the time."""
+
+    over_seconds: float = Field(description="The time that it was measured over.")
+    process: float = Field(description="Cores that this process uses.")
+    cores: list[float] | None = Field(description="How busy each core of the machine is, 0 to 1; None if unknown.")
+    usable: int = Field(description="Cores that this process may use.")
+
+
+class MemoryState(BaseModel):
+    """Memory in bytes; None where the machine does not tell."""
+
+    process: int | None
+    used: int | None = Field(description="What cannot be had for other programs, in the whole machine.")
+    total: int | None
+
+
+class OutputState(BaseModel):
+    """What a step, the outbox or the history keeps on disk."""
+
+    id: str = Field(description="The id of the step; `outbox` or `history`.")
+    path: str = Field(description="The files, as in YAML.")
+    files: int = Field(description="Files with such names, earlier runs included.")
+    size_bytes: int
+    complete: bool = Field(description="False where there are too many files to count: then there are more.")
+    limits: dict[str, Any] = Field(description="What limits them, as in YAML: `keep`, `rotate`, `limit`...")
+
+
+class DiskState(BaseModel):
+    """A disk that outputs are on."""
+
+    path: str = Field(description="A folder on it.")
+    total_bytes: int
+    free_bytes: int = Field(description="What this process may still write.")
+    outputs: list[OutputState]
+
+
+class PlacedPart(BaseModel):
+    """Where a stream is decoded, or a step works, and why there."""
+
+    part: Literal["stream", "step"]
+    name: str
+    element: str | None = Field(None, description="The name of the element of a step.")
+    runs_on: str | None = Field(description="The decoder, or the device; None before a stream has begun.")
+    engine: str | None = Field(None, description="The engine of a step that runs a model.")
+    details: dict[str, Any] = Field(description="More about it, as in the run report: precision, reasons, format.")
+
+
+class DeviceInfo(BaseModel):
+    """A device of the machine: usable, or why not."""
+
+    name: str
+    usable: bool
+    detail: str
+
+
+class SystemState(BaseModel):
+    """The machine and the process that a pipeline runs in."""
+
+    time: float
+    versions: dict[str, str] = Field(description="Of Sightline, Python, the system and the libraries.")
+    device: str | None = Field(description="Where the pipeline runs; None before it has begun.")
+    device_reason: str
+    devices: list[DeviceInfo]
+    cpu: CpuUse
+    memory: MemoryState
+    gpus: dict[str, dict[str, Any]] = Field(description="What the run holds of each GPU's memory.")
+    disks: list[DiskState]
+    places: list[PlacedPart]
+
+
+class LogLine(BaseModel):
+    """A line of the log."""
+
+    number: int = Field(description="Counts all lines of the process, from 1.")
+    time: float
+    level: Literal["debug", "info", "warning", "error", "critical"]
+    logger: str = Field(description="The module that logged it; `message` for messages of the run.")
+    text: str
+
+
+class LogLines(BaseModel):
+    """The newest lines of the log, oldest first."""
+
+    lines: list[LogLine]
+    newest: int = Field(description="The number of the newest line of all: `after` it, everything is new.")
+    level: str = Field(description="The lowest level that is logged at all.")
+
+
+class AuditEntry(BaseModel):
+    """A change that somebody asked for, and how it ended."""
+
+    id: str
+    time: str
+    actor: str
+    role: str
+    address: str
+    action: str
+    target: str
+    changes: Any = Field(None, description="Each value with its `path`, `before` and `after`.")
+    result: str | None = Field(None, description="`done`, `refused` or `failed`; None while it goes on.")
+    error: str | None = None
+    seconds: float | None = None
+
+
 class PipelineState(BaseModel):
     """A pipeline of this server."""
 

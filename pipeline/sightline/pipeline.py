@@ -301,6 +301,12 @@ class Pipeline:
         """
         return RunLayout() if self._runner is None else self._runner.layout()
 
+    def engines(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what computes the models of the steps that have one, with the reasons, as the report tells it by the
+        ids of the steps; empty before the start.
+        """
+        return {} if self._runner is None else self._runner.engines()
+
     def record(
         self,
         stream: str,

@@ -1,6 +1,7 @@
 """The client of a server's API, for Python: see and steer a running pipeline from another program."""
 
 from sightline.api import (
+    AuditEntry,
     Changed,
     ConfigurationFileInfo,
     ConfigurationProblem,
@@ -14,6 +15,8 @@ from sightline.api import (
     HistoryColumn,
     HistoryTable,
     LabelTotals,
+    LogLine,
+    LogLines,
     LostRecords,
     MessageRecord,
     PipelineGraph,
@@ -22,6 +25,7 @@ from sightline.api import (
     RuleInfo,
     StreamCounts,
     StreamInfo,
+    SystemState,
     Verdict,
     Version,
     ZoneDwell,
@@ -48,6 +52,7 @@ from sightline.client.pipelines import Configuration, PipelineClient
 __all__ = [
     "AccessDenied",
     "ApiError",
+    "AuditEntry",
     "Changed",
     "Client",
     "ClientError",
@@ -66,6 +71,8 @@ __all__ = [
     "HistoryTable",
     "Invalid",
     "LabelTotals",
+    "LogLine",
+    "LogLines",
     "LostRecords",
     "MessageRecord",
     "Mistake",
@@ -81,6 +88,7 @@ __all__ = [
     "Stale",
     "StreamCounts",
     "StreamInfo",
+    "SystemState",
     "Unavailable",
     "UnexpectedAnswer",
     "Unreachable",

@@ -12,6 +12,7 @@ import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from sightline.api import (
+    AuditEntry,
     Changed,
     ConfigurationFileInfo,
     DwellTable,
@@ -21,6 +22,7 @@ from sightline.api import (
     HeatMapTable,
     HistoryRecords,
     HistoryTable,
+    LogLines,
     MessageRecord,
     PipelineGraph,
     PipelineState,
@@ -30,6 +32,7 @@ from sightline.api import (
     RuleInfo,
     Saved,
     StreamInfo,
+    SystemState,
     Verdict,
     Version,
 )
@@ -77,6 +80,19 @@ class PipelineClient:
     def status(self) -> dict[str, Any]:
         """Streams, steps, queues, deliveries and messages with all counters."""
         return self._read(dict[str, Any])
+
+    def system(self) -> SystemState:
+        """The machine and the process: processor, memory, disks and retention, what runs where and why."""
+        return self._read(SystemState, "system")
+
+    def logs(self, *, level: str = "debug", after: int = 0, limit: int = 200) -> LogLines:
+        """The newest lines of the log from a level on, oldest first; `after` is the `newest` of the answer before."""
+        query: Query = {"level": level, "after": after, "limit": limit}
+        return _typed(LogLines, self._connection.read(self._below("logs"), query=query))
+
+    def audit(self, *, limit: int = 50) -> list[AuditEntry]:
+        """Who changed what by the API, the newest change first, and how each ended; for admins."""
+        return _typed(list[AuditEntry], self._connection.read(self._below("audit"), query={"limit": limit}))
 
     def report(self) -> dict[str, Any]:
         """The report of the last run, in the form of `sightline run --report`; NotFound before the run is over."""

@@ -81,6 +81,10 @@ class Operator:
         """Where it works on images, for the report of a run on a GPU; may be called after `close`."""
         return RunsOn()
 
+    def engine_report(self) -> Mapping[str, Any]:
+        """What computes its model, with the reasons: the part of `totals` that counts nothing. From any thread."""
+        return {}
+
     def drain(self) -> None:
         """All streams have ended: finish what is still under way."""
 

@@ -72,6 +72,7 @@ class RunStats:
             occupancy=lanes.elements.occupancy(),
             gpu_memory=tuple(gpu.budget.use() for gpu in self._device.gpus),
             telemetry=self._telemetry,
+            device_reason=self._device.reason,
         )
 
     def report(self) -> Report:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event, Lock
+from typing import Any
 
 from sightline.devices.discovery import DeviceInUse
 from sightline.errors import OperatorError, StreamError
@@ -234,6 +235,10 @@ class Runner:
     def layout(self) -> RunLayout:
         """Return how the steps run; from any thread."""
         return self._lanes.layout()
+
+    def engines(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what computes the models of the steps, by their ids; from any thread."""
+        return self._lanes.elements.engines()
 
     def record(self, stream: str, *, step: str | None, before_ns: int | None, after_ns: int | None) -> int:
         """Ask the steps that record on request, or one of them, to record a stream; return how many do."""

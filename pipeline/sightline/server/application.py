@@ -27,16 +27,18 @@ from sightline.server.api.document import Application
 from sightline.server.api.served import Served
 from sightline.server.audit import AuditLog
 from sightline.server.credentials import OneToken, TokenFile, token_file
+from sightline.server.disks import DiskSurvey
 from sightline.server.event_images import EventImages
 from sightline.server.event_scenes import Trails, scene_of
 from sightline.server.feed import EventFeed
 from sightline.server.guard import API, Guard, refusal
 from sightline.server.history import History
-from sightline.server.history_store import HistoryStore
+from sightline.server.history_store import HistoryStore, history_path
 from sightline.server.images import ImageEncoder, Images, encoder, viewpoint
 from sightline.server.journal import Journal
 from sightline.server.limits import Limits
 from sightline.server.live import live_video
+from sightline.server.logs import LogRing
 from sightline.server.monitoring import Monitoring
 from sightline.server.pages import dashboard_router
 from sightline.server.policy import Policy
@@ -72,7 +74,7 @@ class ServerOptions:
 
 def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI, Served]:
     """Make the application, without access control, and what its routes work on; to be called before the pipeline is
-    started. The feed and the history are started and closed with the server.
+    started. What is served is started and closed with the server.
 
     Raises ConfigurationError when no step has the id `images`.
     """
@@ -101,11 +103,13 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
     pipeline.on_message(recordings.note)
     history = History(store, view=pipeline.view, feed=feed, on_tick=recordings.flush)
     pipeline.on_batches(lambda batch, _: history.heat.take(batch))
+    logs = LogRing()
+    pipeline.on_message(logs.note)
     served = Served(
         pipeline,
         journal=journal,
         policy=options.policy,
-        audit=AuditLog(options.audit or token_file().with_name("audit.jsonl")),
+        audit=AuditLog(options.audit or token_file().with_name("audit.jsonl"), pipeline=pipeline.description.name),
         feed=feed,
         history=history,
         images=shown,
@@ -113,6 +117,8 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
         live=live_video(pipeline, step=options.images),
         event_images=None if encode is None else _event_images(pipeline, encode, store=store, epoch=feed.epoch),
         recordings=recordings,
+        logs=logs,
+        disks=DiskSurvey(pipeline.outputs_root),
     )
     application.include_router(dashboard_router())
     for router in routers_of(served):
@@ -152,7 +158,7 @@ def _history_store(pipeline: Pipeline) -> HistoryStore:
     """Where the history is kept: beside the outbox."""
     description, outputs = pipeline.description, Outputs(pipeline.outputs_root)
     description.limit(outputs)
-    path = outputs.path(description.outbox_path).with_name(f"{description.name}.history")
+    path = history_path(outputs.path(description.outbox_path), description)
     return HistoryStore(path, outputs=outputs)
 
 
@@ -196,9 +202,7 @@ class Listener:
         """Stop listening; harmless when called again."""
         self._server.close()
         if self._served is not None:
-            if self._served.event_images is not None:
-                self._served.event_images.close()
-            self._served.history.close()
+            self._served.close()
 
     def __enter__(self) -> Self:
         return self
@@ -271,9 +275,7 @@ def open_listener(
         server.close()
         raise
     if served is not None:
-        served.history.start()
-        if served.event_images is not None:
-            served.event_images.start()
+        served.start()
     scheme = "http" if certificate is None else "https"
     url = f"{scheme}://{Address(wanted.host or host, port)}/"
     return Listener(server, served=served, url=url, port=port, first_token=first)

@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ Difference = Mapping[str, Any]
 """What a change does to one value: its `path`, and what it was `before` and is `after`, without secrets."""
 
 _LONGEST_BYTES = 64_000
+_READ_BYTES = 500_000
 _TIME = "milliseconds"
 
 
@@ -45,15 +46,18 @@ class Actor:
 class AuditLog:
     """Appends a line of JSON before each change, and one after it, to a file that its owner alone can read.
 
-    The line before a change has `id`, `time`, `actor`, `role`, `address`, `action`, `target` and `changes`; the one
-    after it has the same `id`, and as `result` `done`, `refused` or `failed`, with the `error`. So a change that ended
-    the process is there too. No line holds a secret. Several threads and processes may write to one file. When it is
-    full it becomes `NAME.1`, which becomes `NAME.2` and so on; the oldest is removed.
+    The line before a change has `id`, `time`, `pipeline`, `actor`, `role`, `address`, `action`, `target` and `changes`;
+    the one after it has the same `id`, and as `result` `done`, `refused` or `failed`, with the `error`. So a change
+    that ended the process is there too. No line holds a secret. Several threads and processes may write to one file.
+    When it is full it becomes `NAME.1`, which becomes `NAME.2` and so on; the oldest is removed.
     """
 
-    def __init__(self, path: Path, *, most_bytes: int = 10_000_000, kept_files: int = 9) -> None:
-        """`most_bytes` is the size of a file at most, `kept_files` the number of full ones that stay."""
+    def __init__(self, path: Path, *, pipeline: str = "", most_bytes: int = 10_000_000, kept_files: int = 9) -> None:
+        """`pipeline` is the one that is changed, empty for the server in front of several. `most_bytes` is the size of
+        a file at most, `kept_files` the number of full ones that stay.
+        """
         self.path = path
+        self._pipeline = pipeline
         self._most_bytes = most_bytes
         self._kept_files = kept_files
         self._lock = Lock()
@@ -66,7 +70,7 @@ class AuditLog:
         """
         identity, begun = uuid4().hex[:16], time.monotonic()
         asked = {"actor": actor.name, "role": actor.role, "address": actor.address, "action": action, "target": target}
-        self._append({"id": identity, **asked, "changes": changes})
+        self._append({"id": identity, "pipeline": self._pipeline, **asked, "changes": changes})
         outcome: dict[str, Any] = {"id": identity, "result": "done"}
         try:
             yield
@@ -78,6 +82,21 @@ class AuditLog:
             raise
         finally:
             self._append({**outcome, "seconds": round(time.monotonic() - begun, 3)})
+
+    def newest(self, *, limit: int) -> list[dict[str, Any]]:
+        """Return the newest changes of the pipeline, the last one first, each with how it ended; what the server in
+        front did with the pipeline is among them. Only the end of the file is read, half a megabyte.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for record in _end_of(self.path):
+            identity = str(record.pop("id", ""))
+            if "action" in record:
+                own = record.pop("pipeline", "") or record.get("target")
+                if own == self._pipeline:
+                    found[identity] = {"id": identity, **record}
+            elif identity in found:
+                found[identity] |= {key: value for key, value in record.items() if key != "time"}
+        return list(found.values())[: -limit - 1 : -1]
 
     def _append(self, record: Mapping[str, Any]) -> None:
         """Raises OutputError."""
@@ -139,6 +158,22 @@ class AuditLog:
         for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
             if newer.exists():
                 newer.replace(older)
+
+
+def _end_of(path: Path) -> Iterator[dict[str, Any]]:
+    """The last records of a file that are whole; none where there is no such file."""
+    try:
+        with path.open("rb") as file:
+            begin = max(0, file.seek(0, os.SEEK_END) - _READ_BYTES)
+            file.seek(begin)
+            lines = file.read(_READ_BYTES).split(b"\n")
+    except OSError:
+        return
+    for line in lines[1:-1] if begin else lines[:-1]:
+        with suppress(ValueError):
+            record = json.loads(line)
+            if isinstance(record, dict):
+                yield record
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

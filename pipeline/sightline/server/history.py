@@ -7,7 +7,7 @@ but count. Off unless a run is served.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -24,6 +24,7 @@ from sightline.server.heat import HeatMap, HeatMaps, Kind
 from sightline.server.history_rules import DwellHistogram, ReportedEvents, added_dwell, flat_occupancy
 from sightline.server.history_search import RecordQuery, words_of
 from sightline.server.history_series import (
+    PROCESS,
     SERIES,
     Column,
     Combine,
@@ -34,9 +35,11 @@ from sightline.server.history_series import (
     combined,
     encode_sample,
     flat_counts,
+    process_sample,
     samples_in,
 )
 from sightline.server.history_store import HistoryLimits, HistoryStore, RecordRow, SampleRow, Tier
+from sightline.server.resources import Resources
 
 _LOOK_SECONDS = 1.0
 _PRUNE_MS = 600_000
@@ -83,11 +86,12 @@ class CountsAnswer:
 
 @dataclass(slots=True, eq=False)
 class _Interval:
-    """The interval of a tier that is under way: when it began, and what had been counted then, by stream."""
+    """The interval of a tier that is under way: when it began, and what had been used and counted then, by stream."""
 
     tier: Tier
     began_ms: int
     began_ns: int
+    used: Resources
     before: Mapping[str, Totals] = field(default_factory=dict)
 
 
@@ -191,7 +195,8 @@ class History:
         table = Table(
             names, start_ms=first * 1_000, step_ms=step * 1_000, count=count, combine=combine, most=MOST_VALUES
         )
-        for row in self._samples(tier, streams, start_ms=first * 1_000, end_ms=(first + count * step) * 1_000):
+        kinds = {SERIES[name].of_process for name in names}
+        for row in self._samples(tier, streams, kinds, start_ms=first * 1_000, end_ms=(first + count * step) * 1_000):
             table.add(*row)
         return SeriesAnswer(step, [first + index * step for index in range(count)], table.columns())
 
@@ -210,7 +215,7 @@ class History:
         """
         start, end, now = self._span(start_seconds, end_seconds)
         tier, _ = self._resolution(start, end, now=now, step_seconds=max(1, int((end - start) / _DWELL_STEPS)))
-        rows = self._samples(tier, streams, start_ms=int(start * 1_000), end_ms=int(end * 1_000))
+        rows = self._samples(tier, streams, {False}, start_ms=int(start * 1_000), end_ms=int(end * 1_000))
         return [
             DwellHistogram.of(stream, name, dwell)
             for stream, group in groupby(rows, key=lambda one: one[0])
@@ -342,8 +347,9 @@ class History:
         now_ns = self._clock.monotonic_ns()
         if not self._intervals and (view.is_running or self._is_new(view.streams)):
             ago_ns = min(view.running_ns, now_ns)
+            used = Resources.now()
             self._intervals = [
-                _Interval(tier, now_ms - ago_ns // 1_000_000, now_ns - ago_ns, self._last) for tier in self._tiers
+                _Interval(tier, now_ms - ago_ns // 1_000_000, now_ns - ago_ns, used, self._last) for tier in self._tiers
             ]
         is_over = is_last or not view.is_running
         due = [
@@ -360,9 +366,11 @@ class History:
             for one in view.streams
         }
         counts = {name: flat_counts(view.counts, name) for name in totals}
-        rows = [row for interval in due for row in _samples(interval, totals, counts, now_ns=now_ns)]
+        used = Resources.now()
+        rows = [row for interval in due for row in _samples(interval, totals, counts, used, now_ns=now_ns)]
         for one in due:
             one.began_ms, one.began_ns, one.before = now_ms // one.tier.step_ms * one.tier.step_ms, now_ns, totals
+            one.used = used
         if is_over:
             self._intervals = []
         self._last = totals
@@ -392,10 +400,11 @@ class History:
         return tier, -(-step // tier.step_seconds) * tier.step_seconds
 
     def _samples(
-        self, tier: Tier, streams: Sequence[str], *, start_ms: int, end_ms: int
+        self, tier: Tier, streams: Sequence[str], kinds: Collection[bool], *, start_ms: int, end_ms: int
     ) -> Iterable[tuple[str, int, Sample]]:
         """The samples of a span of time by stream: from a tier, and from finer ones for its last interval, which is
-        not over. Raises TooMuch.
+        not over. `kinds` says whether those of the process are wanted (True), and those of streams (False). Raises
+        TooMuch.
         """
         spans, now_ms, begin_ms = [], self._clock.epoch_ns() // 1_000_000, start_ms
         for one in reversed(self._tiers[: self._tiers.index(tier) + 1]):
@@ -405,6 +414,8 @@ class History:
         names = {name for one, *_ in spans for name in self.store.streams(one)}
         left = MOST_SAMPLES
         for name in sorted(names):
+            if (name == PROCESS) not in kinds:
+                continue
             if streams and not any(name == glob or fnmatchcase(name, glob) for glob in streams):
                 continue
             for one, first_ms, last_ms in spans:
@@ -419,9 +430,16 @@ class History:
 
 
 def _samples(
-    interval: _Interval, totals: Mapping[str, Totals], counts: Mapping[str, Mapping[str, int]], *, now_ns: int
+    interval: _Interval,
+    totals: Mapping[str, Totals],
+    counts: Mapping[str, Mapping[str, int]],
+    used: Resources,
+    *,
+    now_ns: int,
 ) -> Iterable[SampleRow]:
     seconds = (now_ns - interval.began_ns) / 1e9
+    process = process_sample(used.cpu_since(interval.used), used.memory(), seconds=seconds)
+    yield interval.tier.step_seconds, PROCESS, interval.began_ms, encode_sample(process)
     for name, own in totals.items():
         sample = own.sample(interval.before.get(name), seconds=seconds, counts=counts[name])
         yield interval.tier.step_seconds, name, interval.began_ms, encode_sample(sample)

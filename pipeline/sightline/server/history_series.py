@@ -34,7 +34,8 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
     `objects` counts those on all frames by label, `tracks` the new ones; `counts` are the counts of rules at the end
     of the interval, by `element.rule.name`; `events` are counted by `element.rule`, `crossings` by
     `element.rule.direction`; `inside` and `dwell` are of zones, by `element.rule`. What is 0 is left out, but for
-    `counts` and `inside`.
+    `counts` and `inside`. The process has samples, too, as the stream with the empty name `PROCESS`: `cpu` in cores and
+    `memory` in bytes, of the `process` and the whole `machine`.
     """
 
     seconds: float
@@ -49,6 +50,11 @@ class Sample(msgspec.Struct, array_like=True, gc=False):
     crossings: dict[str, int] = {}
     inside: dict[str, Inside] = {}
     dwell: dict[str, Dwell] = {}
+    cpu: dict[str, float] = {}
+    memory: dict[str, int] = {}
+
+
+PROCESS = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,12 @@ class Totals:
         )
 
 
+def process_sample(cpu: Mapping[str, float], memory: Mapping[str, int], *, seconds: float) -> Sample:
+    """What the process and the machine used in an interval."""
+    used = {name: round(cores, 3) for name, cores in cpu.items()}
+    return Sample(round(seconds, 3), 0, {}, None, None, {}, {}, {}, {}, cpu=used, memory=dict(memory))
+
+
 def combined(samples: Sequence[Sample]) -> Sample:
     """One sample in place of successive ones. Its percentiles are estimates: the mean of the medians, and the highest
     of the 95 %.
@@ -129,7 +141,15 @@ def combined(samples: Sequence[Sample]) -> Sample:
         total(lambda one: one.crossings),
         added_inside(one.inside for one in samples),
         added_dwell(one.dwell for one in samples),
+        {name: round(_mean_cpu(samples, name), 3) for name in samples[-1].cpu},
+        {name: max(one.memory.get(name, 0) for one in samples) for name in samples[-1].memory},
     )
+
+
+def _mean_cpu(samples: Sequence[Sample], name: str) -> float:
+    known = [one for one in samples if name in one.cpu and one.seconds > 0]
+    seconds = sum(one.seconds for one in known)
+    return sum(one.cpu[name] * one.seconds for one in known) / seconds if seconds else 0.0
 
 
 def flat_counts(counts: Mapping[str, Mapping[str, Counts]], stream: str) -> dict[str, int]:
@@ -157,6 +177,7 @@ Values = Mapping[str, float | None]
 class Series:
     """A quantity over time. `values` gives those of a sample by key (the empty key where there is one value), and
     `weight` what the mean of several samples is weighted by. `is_sparse`: a key that a sample lacks means 0.
+    `of_process`: of the samples of the process instead of those of streams.
     """
 
     name: str
@@ -166,6 +187,7 @@ class Series:
     values: Callable[[Sample], Values]
     weight: Callable[[Sample], float]
     is_sparse: bool = False
+    of_process: bool = False
 
 
 def _frames(sample: Sample) -> float:
@@ -239,6 +261,24 @@ SERIES = {
             lambda one: {name: largest for name, (_, _, largest) in one.inside.items()},
             _frames,
         ),
+        Series(
+            "cpu",
+            "cores",
+            "Cores in use, by the process and in the whole machine.",
+            "mean",
+            lambda one: one.cpu,
+            _seconds,
+            of_process=True,
+        ),
+        Series(
+            "memory",
+            "bytes",
+            "Memory in use, by the process and in the whole machine.",
+            "max",
+            lambda one: dict(one.memory),
+            _seconds,
+            of_process=True,
+        ),
     )
 }
 
@@ -304,6 +344,8 @@ class Table:
         if not 0 <= index < self._count:
             return
         for series in self._series:
+            if series.of_process is not (stream == PROCESS):
+                continue
             combine, weight = self._combine or series.combine, series.weight(sample)
             if series.is_sparse:
                 whole = self._whole.get((series, stream))

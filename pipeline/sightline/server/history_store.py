@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from sightline.errors import ConfigurationError, OutputError
+from sightline.graph import PipelineDescription
 from sightline.graph.outputs import Outputs
 from sightline.runtime.database import Database, DatabaseDamaged
 from sightline.server.feed_records import RecordKey
@@ -75,6 +76,7 @@ _REMOVED_SAMPLES_MS = 6 * 3_600_000
 _ADD_RECORD = "INSERT INTO records(time_ms, key, epoch, place, body, scene) VALUES (?,?,?,?,?,?)"
 _LOG = logging.getLogger(__name__)
 
+
 SampleRow = tuple[int, str, int, bytes]
 """Step in seconds, stream, the time at which the interval begins in milliseconds, and the sample."""
 GridRow = tuple[str, int, str, bytes, bytes]
@@ -94,6 +96,11 @@ class RecordRow:
     words: str
     body: bytes
     scene: bytes | None
+
+
+def history_path(outbox: Path, description: PipelineDescription) -> Path:
+    """The file of a pipeline's history: beside its outbox."""
+    return outbox.with_name(f"{description.name}.history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +228,11 @@ class HistoryStore:
     def streams(self, tier: Tier) -> list[str]:
         """The names of the streams with samples in a tier."""
         found: list[str] = []
-        query = "SELECT min(stream) FROM samples WHERE step=? AND stream>?"
-        while (
-            name := self.rows(query, (tier.step_seconds, found[-1] if found else ""), empty=(None,))[0][0]
-        ) is not None:
+        first = "SELECT min(stream) FROM samples WHERE step=?"
+        name = self.rows(first, (tier.step_seconds,), empty=(None,))[0][0]
+        while name is not None:
             found.append(name)
+            name = self.rows(f"{first} AND stream>?", (tier.step_seconds, name), empty=(None,))[0][0]
         return found
 
     def newest_ms(self, tier: Tier, stream: str) -> int | None:

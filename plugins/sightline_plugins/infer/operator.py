@@ -123,7 +123,7 @@ class ModelOperator(Operator):
 
     def totals(self) -> Mapping[str, Any]:
         """Return the report of the predictor, the counts of requests, and those of the postprocessor."""
-        counted: dict[str, Any] = {**self._predictor.report, "runs": self.runs}
+        counted: dict[str, Any] = {**self.engine_report(), "runs": self.runs}
         if self.saved:
             counted["saved"] = self.saved
         if self.invalid_outputs:
@@ -134,6 +134,9 @@ class ModelOperator(Operator):
         report = self._predictor.report
         computes = (str(report[key]) for key in ("engine", "precision") if report.get(key))
         return RunsOn(self._predictor.device, engine=" ".join(computes))
+
+    def engine_report(self) -> Mapping[str, Any]:
+        return self._predictor.report
 
     def end_stream(self, stream: Stream) -> None:
         self._selector.end_stream(stream)

@@ -116,6 +116,14 @@ class ElementTotals:
                 found[name] = nodes[0].runs_on()
         return found
 
+    def engines(self) -> dict[str, Mapping[str, Any]]:
+        """Return what computes the models of the present steps now, by the ids of those that have one."""
+        found = {}
+        for name, nodes in self.nodes.items():
+            with suppress(OperatorError):
+                found[name] = add_totals([node.engine_report() for node in nodes])
+        return {name: report for name, report in found.items() if report}
+
     def retire(self, old: Nodes, *, new: Nodes) -> None:
         """Keep what was counted by `old` nodes that have ended; `new` ones take the place of those with the same id."""
         self._rebuilds += 1

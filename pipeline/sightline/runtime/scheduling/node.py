@@ -198,6 +198,12 @@ class Node:
         self._guarded(lambda: found.append(self.operator.runs_on()), doing="reporting")
         return found[0]
 
+    def engine_report(self) -> Mapping[str, Any]:
+        """Return what computes the operator's model. Raises OperatorError."""
+        report: dict[str, Any] = {}
+        self._guarded(lambda: report.update(self.operator.engine_report()), doing="reporting")
+        return report
+
     def totals(self) -> Mapping[str, Any]:
         """Return what the operator counted. Raises OperatorError."""
         totals: dict[str, Any] = {}

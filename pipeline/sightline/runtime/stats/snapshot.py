@@ -140,6 +140,7 @@ class RunView:
 
     `at_ns` is the moment (monotonic), `running_ns` how long the run has been running. `rates` has every stream,
     `models` the elements that ran one. `counts` are those that `draw` shows: by element, stream, rule and name.
+    `device_reason` says why it runs on that device.
     `occupancy` is that of zones since the beginning, by element and stream.
     """
 
@@ -158,6 +159,7 @@ class RunView:
     occupancy: Mapping[str, Mapping[str, Occupancy]] = field(default_factory=dict)
     gpu_memory: tuple[MemoryUse, ...] = ()
     telemetry: TelemetryStats | None = None
+    device_reason: str = ""
 
     @property
     def is_ready(self) -> bool:

@@ -21,6 +21,7 @@ from sightline.server.api import (
     rules,
     session,
     streams,
+    system,
     versions,
 )
 from sightline.server.api.document import note_roles
@@ -44,6 +45,7 @@ def routers_of(served: Served) -> Iterator[APIRouter]:
         analytics,
         event_details,
         recordings,
+        system,
     ):
         yield note_roles(part.router_of(served))
     yield note_roles(session.router())

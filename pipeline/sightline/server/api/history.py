@@ -51,6 +51,8 @@ _Name = Literal[
     "crossings",
     "occupancy",
     "occupancy_max",
+    "cpu",
+    "memory",
 ]
 Names = Annotated[list[_Name], Query(min_length=1, max_length=len(SERIES), description=f"Series, by name. {_NAMES}.")]
 Step = Annotated[

@@ -20,6 +20,7 @@ from sightline.graph.registry import Registry
 from sightline.server.api.turns import Turns
 from sightline.server.audit import Actor, AuditLog
 from sightline.server.credentials import Role
+from sightline.server.disks import DiskSurvey
 from sightline.server.event_images import EventImages
 from sightline.server.feed import EventFeed
 from sightline.server.guard import Refused, check_role, identity_of
@@ -27,8 +28,10 @@ from sightline.server.history import History
 from sightline.server.images import Images
 from sightline.server.journal import Journal
 from sightline.server.live import LiveVideo
+from sightline.server.logs import LogRing
 from sightline.server.policy import Policy
 from sightline.server.recordings import Recordings
+from sightline.server.resources import CpuMeter
 
 if TYPE_CHECKING:
     from typing import Self
@@ -69,10 +72,27 @@ class Served:
     live: LiveVideo | None
     event_images: EventImages | None
     recordings: Recordings
+    logs: LogRing
+    disks: DiskSurvey
     questions: Turns = field(default_factory=Turns)
+    cpu: CpuMeter = field(default_factory=CpuMeter)
     registry: Registry = field(default_factory=Registry)
     turn: Lock = field(default_factory=Lock)
     """Held while a change is made, so that changes by the API take turns."""
+
+    def start(self) -> None:
+        """Take down what happens from now on: lines of the log, samples of the history, images of events."""
+        self.logs.start()
+        self.history.start()
+        if self.event_images is not None:
+            self.event_images.start()
+
+    def close(self) -> None:
+        """Take down nothing more; harmless when called again."""
+        if self.event_images is not None:
+            self.event_images.close()
+        self.history.close()
+        self.logs.close()
 
     @property
     def name(self) -> str:

@@ -36,7 +36,7 @@ def behind_front(pipeline: Pipeline, policy: Policy, *, listening: int, alive: i
     application, served = application_of(pipeline, ServerOptions(policy=policy))
     trusting, place = BehindFront(Limits(application)), socket.socket(fileno=listening)
     server = ServerThread(trusting, place, certificate=None, on_stop=served.feed.close)
-    served.history.start()
+    served.start()
     watch = FrontWatch(alive)
     watch.start()
     try:
@@ -44,7 +44,7 @@ def behind_front(pipeline: Pipeline, policy: Policy, *, listening: int, alive: i
     finally:
         watch.stop()
         server.close()
-        served.history.close()
+        served.close()
 
 
 class FrontWatch(Worker):

@@ -20,6 +20,7 @@ READ = (
     "/api/v1/openapi.json",
     *(f"{PIPELINE}{path}" for path in ("", "/streams", "/elements", "/rules", "/configuration")),
     *(f"{PIPELINE}/{path}" for path in ("configuration/versions", "streams/cam", "elements/webhook-1", "report")),
+    *(f"{PIPELINE}/{path}" for path in ("system", "logs", "audit")),
 )
 
 
