@@ -12,10 +12,14 @@ import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
+from threading import Lock
 
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
+
+_PARSING = Lock()
+"""CPython 3.11 raises SystemError where two threads make syntax trees at once."""
 
 
 class Documented(BaseModel):
@@ -49,7 +53,8 @@ def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
 
 def _own_docs(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     try:
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+        with _PARSING:
+            (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     except (OSError, TypeError, SyntaxError, ValueError):
         return
     if not isinstance(definition, ast.ClassDef):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 from pydantic import Field
 
+from sightline.graph import PipelineDescription
 from sightline.graph.documented import Documented, field_docs
 
 
@@ -61,3 +65,18 @@ def test_a_class_without_source_has_no_explanations() -> None:
 
     assert field_docs(made["Made"]) == {}
     assert made["Made"].model_json_schema()["properties"]["x"]["type"] == "integer"
+
+
+def test_several_threads_read_them_at_once() -> None:
+    def read(_: int) -> bool:
+        return bool(field_docs.__wrapped__(PipelineDescription))  # not the kept ones
+
+    def give_way(*_: object) -> None:
+        time.sleep(0)  # as a finalizer may, amid the making of a syntax tree
+
+    gc.callbacks.append(give_way)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            assert all(pool.map(read, range(6)))
+    finally:
+        gc.callbacks.remove(give_way)
