@@ -7,6 +7,7 @@
  */
 export const SCREENS = [
   { name: "wall", title: "wall.screen", load: () => import("./screens/wall.js") },
+  { name: "zones", title: "zones.screen", load: () => import("./screens/zones.js") },
   { name: "analytics", title: "analytics.screen", load: () => import("./screens/analytics.js") },
   { name: "graph", title: "graph.screen", load: () => import("./screens/graph.js") },
   { name: "camera", under: "wall", load: () => import("./screens/camera.js") },

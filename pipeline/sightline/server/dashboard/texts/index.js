@@ -10,9 +10,10 @@ import { player } from "./en/player.js";
 import { records } from "./en/records.js";
 import { shell } from "./en/shell.js";
 import { wall } from "./en/wall.js";
+import { zones } from "./en/zones.js";
 
 export const LANGUAGE = "en";
-const TEXTS = { analytics, camera, configuration, fields, graph, pipelines, player, records, shell, wall };
+const TEXTS = { analytics, camera, configuration, fields, graph, pipelines, player, records, shell, wall, zones };
 
 /** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
 export function t(key, values = {}) {
