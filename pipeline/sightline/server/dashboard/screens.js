@@ -12,4 +12,5 @@ export const SCREENS = [
   { name: "graph", title: "graph.screen", load: () => import("./screens/graph.js") },
   { name: "camera", under: "wall", load: () => import("./screens/camera.js") },
   { name: "configuration", title: "configuration.screen", load: () => import("./screens/configuration.js") },
+  { name: "system", title: "system.screen", load: () => import("./screens/system.js") },
 ];

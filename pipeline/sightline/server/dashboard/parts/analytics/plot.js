@@ -16,7 +16,7 @@ const dates = new Intl.DateTimeFormat(LANGUAGE, { month: "short", day: "numeric"
  * and `end` is where the last one ends; with `names` in place of it, bars stand at names. `onHover` gets the place under
  * the pointer or null, `onDrawn` the canvas.
  */
-export function Plot({ kind, times, end, names, series, colours, onHover, onDrawn, label }) {
+export function Plot({ kind, times, end, names, series, colours, onHover, onDrawn, label, height = HEIGHT }) {
   const box = useRef();
   const plot = useRef(null);
   const called = useRef({});
@@ -25,7 +25,7 @@ export function Plot({ kind, times, end, names, series, colours, onHover, onDraw
   const width = useWidth(box);
   useEffect(() => {
     if (!width) return undefined;
-    const options = optionsOf({ kind, times, end, names, series, colours, width, called });
+    const options = optionsOf({ kind, times, end, names, series, colours, width, height, called });
     plot.current = new uPlot(options, dataOf(kind, names ? names.map((_, index) => index) : times, series), box.current);
     called.current.onDrawn?.(plot.current.ctx.canvas);
     return () => plot.current.destroy();
@@ -60,14 +60,14 @@ function dataOf(kind, places, series) {
   return [places, ...sums.reverse()];
 }
 
-function optionsOf({ kind, times, end, names, series, colours, width, called }) {
+function optionsOf({ kind, times, end, names, series, colours, width, height, called }) {
   const order = kind === "stack" ? [...series].reverse() : series;
   const isBars = kind !== "lines";
   const align = names ? 0 : 1;
   const axis = { stroke: colours.faint, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line, width: 1 }, font: "12px system-ui, sans-serif" };
   return {
     width,
-    height: HEIGHT,
+    height,
     legend: { show: false },
     cursor: { points: { show: !isBars }, drag: { x: false, y: false }, y: false },
     padding: [10, 6, 0, 0],
