@@ -130,6 +130,7 @@ def test_a_zone_drawn_by_mouse_counts_the_next_person_and_is_in_the_file(editor:
     editor.name("pavement")
     editor.page.click(".toggles button:text-is('person')")
     check_accessible(editor.page)
+    until(editor.page, f"/[1-9]\\d* would be inside now/.test({editor.counts('pavement')})")
     editor.save()
 
     until(editor.page, f"/[1-9]\\d* inside · [1-9]\\d* visitors/.test({editor.counts('pavement')})")

@@ -170,6 +170,8 @@ export class Playback {
       size: this.format && [this.format.width, this.format.height],
       drawn: this.format?.drawn ?? false,
       counts: this.about?.counts ?? {},
+      objects: this.about?.objects ?? [],
+      frame: this.about?.size,
     });
   }
 }

@@ -11,9 +11,10 @@ const SAID = new Set(["connecting", "waiting", "lost", "refused"]);
 
 /**
  * Live video that fills its box and streams only while it can be seen. `overlays` says what is drawn, see `OVERLAYS`.
- * `onState` gets `{state, mode, fps, behindMs, size, drawn, counts}` when something of it changes, at most twice a
+ * `onState` gets `{state, mode, fps, behindMs, size, drawn, counts, objects, frame}` when something of it changes, at most twice a
  * second: `state` is connecting, waiting (no frame comes), live, paused (out of sight), lost or refused; `mode` is
- * webcodecs, mse or jpeg; `drawn` says that overlays are in the image already; `counts` are the objects now by label.
+ * webcodecs, mse or jpeg; `drawn` says that overlays are in the image already; `counts` are the objects now by label,
+ * `objects` these themselves, with `box` in pixels of a frame of the size `frame`.
  * Children lie exactly over the image: an SVG with `viewBox="0 0 1 1"` and `preserveAspectRatio="none"` has its
  * coordinates.
  */

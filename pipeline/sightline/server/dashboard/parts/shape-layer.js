@@ -8,6 +8,7 @@ import { t } from "../texts/index.js";
 const HANDLE = 6;
 const REACH_PX = 9;
 const ARROW_PX = 30;
+const WIDE_PX = 480; // a narrower layer has no place for counts
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /** The step of an arrow key: a hundredth of the frame; five with Shift, a tenth of it with Ctrl. Null for other keys. */
@@ -150,7 +151,7 @@ function Shape({ shape, px, size, isChosen, isHidden, ...handlers }) {
     <path class="shape-halo" d=${line} /><path class="shape-line" d=${line} />
     ${!isZone && html`<${Direction} points=${shape.points} px=${px} size=${size} />`}
     <text class="shape-name" x=${x} y=${isZone ? y : y - 6} text-anchor="middle" aria-hidden="true">${shape.name}</text>
-    ${isZone && shape.counts && html`<text class="shape-counts" x=${x} y=${y + 16} text-anchor="middle" aria-hidden="true">${shape.counts}</text>`}
+    ${isZone && shape.counts && size[0] > WIDE_PX && html`<text class="shape-counts" x=${x} y=${y + 16} text-anchor="middle" aria-hidden="true">${shape.counts}</text>`}
   </g>`;
 }
 

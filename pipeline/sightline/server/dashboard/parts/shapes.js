@@ -1,6 +1,6 @@
 // Rules that are drawn, as shapes: where the points of a rule stand in its options, told by the schema of its element.
 
-import { within } from "./geometry.js";
+import { isInside, within } from "./geometry.js";
 
 const resolved = (schema, root) => (schema?.$ref ? root.$defs[schema.$ref.split("/").pop()] : schema);
 const isPoint = (schema) => schema?.type === "array" && schema.minItems === 2 && schema.maxItems === 2;
@@ -39,6 +39,21 @@ export const formSchema = ({ options, corners, ends }) => ({
   ...options,
   properties: Object.fromEntries(Object.entries(options.properties).filter(([name]) => name !== corners && !ends.includes(name))),
 });
+
+const ANCHORS = {
+  bottom: [0.5, 1], center: [0.5, 0.5], top: [0.5, 0], left: [0, 0.5], right: [1, 0.5],
+  bottom_left: [0, 1], bottom_right: [1, 1], top_left: [0, 0], top_right: [1, 0],
+};
+
+/** How many of the objects that a Player tells of are inside a zone, as its rule would count them. */
+export function countInside({ points, options }, { objects, frame }) {
+  if (!frame) return 0;
+  const [across, down] = ANCHORS[options.anchor] ?? ANCHORS.bottom;
+  const isCounted = ({ label, box: [left, top, right, bottom], track_id: track }) =>
+    track >= 0 && (!options.classes || options.classes.includes(label)) &&
+    isInside([(left + across * (right - left)) / frame[0], (top + down * (bottom - top)) / frame[1]], points);
+  return objects.filter(isCounted).length;
+}
 
 /** A name that none of these has: `zone`, `zone 2`, `zone 3`. */
 export function freeName(wanted, taken) {

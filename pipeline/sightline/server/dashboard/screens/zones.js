@@ -13,7 +13,7 @@ import { Player } from "../parts/player.js";
 import { RuleForm, RuleList, countsText, optionFaults } from "../parts/rule-panel.js";
 import { Conflicts, emptiedSteps, saveDraft } from "../parts/saving.js";
 import { ShapeLayer } from "../parts/shape-layer.js";
-import { drawingOf, freeName, pointsOf, withPoints, worksOn } from "../parts/shapes.js";
+import { countInside, drawingOf, freeName, pointsOf, withPoints, worksOn } from "../parts/shapes.js";
 import { go, href } from "../router.js";
 import { useMay } from "../session.js";
 import { t } from "../texts/index.js";
@@ -52,6 +52,7 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
   const [failure, setFailure] = useState(null);
   const [said, setSaid] = useState("");
   const [revision, setRevision] = useState(0); // another one when values were changed outside of their fields
+  const [found, setFound] = useState({ objects: [] }); // on the frame that is shown
   const [keptAt, setKeptAt] = useState(0);
   const place = useRef();
   const pressed = useRef();
@@ -96,7 +97,7 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
       color: COLORS[number % COLORS.length],
       faults: [...nameFaults(shape, draft.shapes, step), ...faults(points, step.drawing.outline), ...optionFaults(shape.options, step.drawing)],
       isChanged: isChanged(draft, shape),
-      counts: running ? countsText(running.counts[stream.name]) : t("zones.notYet"),
+      counts: countsOf({ points, options: shape.options }, step, running?.counts[stream.name], isChanged(draft, shape), found),
     }];
   });
   const shape = drawn.find((one) => one.id === chosen);
@@ -226,7 +227,7 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
           <button onClick=${() => elsewhere("undo")} disabled=${draft.past.length === 0 || Boolean(drawing)}>${t("zones.undo")}</button>
           <button onClick=${() => elsewhere("redo")} disabled=${draft.future.length === 0 || Boolean(drawing)}>${t("zones.redo")}</button>
         </div>`}
-        <${Stage} pipeline=${pipeline} stream=${stream}>
+        <${Stage} pipeline=${pipeline} stream=${stream} onFound=${setFound}>
           <${ShapeLayer} shapes=${drawn} chosen=${chosen} point=${point} label=${t("zones.layer", { stream: stream.name })} isFixed=${!isOperator}
             onChoose=${choose} onPoints=${setPoints} onDone=${() => act("done")} onCancel=${() => act("cancel")}>
             ${drawing && ((px, reach, svg) => html`<${Drawing} drawing=${drawing} px=${px} reach=${reach} svg=${svg} targets=${drawn.flatMap((one) => one.points)}
@@ -289,6 +290,12 @@ function stepsOf(elements, kinds, added) {
   }))];
 }
 
+// What runs counts by itself; what is being edited shows what would be inside now.
+function countsOf(shape, step, counts, isEdited, found) {
+  if (!isEdited) return countsText(counts);
+  return step.drawing.outline === "zone" ? t("zones.insideNow", { count: countInside(shape, found) }) : t("zones.notYet");
+}
+
 function nameFaults(shape, all, step) {
   const bad = (text) => [{ kind: "bad", text, values: { name: shape.name } }];
   if (!shape.name) return bad("zones.faultNameEmpty");
@@ -330,9 +337,9 @@ const faultText = (shape) => {
 };
 
 // The live image of the stream, in its own shape, with the layer exactly above it.
-function Stage({ pipeline, stream, children }) {
+function Stage({ pipeline, stream, onFound, children }) {
   const [width, height] = stream.size ?? [16, 9];
   return html`<div class="stage" style=${{ aspectRatio: `${width} / ${height}` }}>
-    <${Player} key=${stream.name} pipeline=${pipeline} stream=${stream.name} overlays=${OVERLAYS}>${children}</${Player}>
+    <${Player} key=${stream.name} pipeline=${pipeline} stream=${stream.name} overlays=${OVERLAYS} onState=${onFound}>${children}</${Player}>
   </div>`;
 }
