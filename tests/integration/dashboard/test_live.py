@@ -23,8 +23,19 @@ MOUNT = """async ([name, width, height]) => {
   Object.assign(box.style, { width: `${width}px`, height: `${height}px` });
   document.body.prepend(box);
   window.states = [];
-  render(html`<${Player} pipeline="street" stream=${name} onState=${(state) => window.states.push(state)} />`, box);
+  const { OVERLAYS } = await import("/dashboard/parts/player.js");
+  const tell = (state) => window.states.push(state);
+  window.overlay = (chosen) => render(
+    html`<${Player} pipeline="street" stream=${name} overlays=${{ ...OVERLAYS, ...chosen }} onState=${tell} />`, box);
+  window.overlay({});
 }"""
+PIXEL = """([x, y]) => {
+  const canvas = document.querySelector("#stage canvas");
+  const [at, down] = [Math.floor(x * canvas.width), Math.floor(y * canvas.height)];
+  return [...canvas.getContext("2d").getImageData(at, down, 1, 1).data.slice(0, 3)];
+}"""
+BOX = (80, 60, 160, 120)
+HOSTILE = "<img src=x onerror='window.pwned = 1'>"
 LINES = """window.lines = [];
   window.WebSocket = class extends WebSocket { constructor(url) { super(url); window.lines.push(this); } };"""
 """Remember the connections of the page."""
@@ -58,14 +69,7 @@ def play(page: Page, shown: Listener, stream: str, *, without: str = "") -> None
 
 def pixel(page: Page, x: float, y: float) -> list[int]:
     """The colour of the canvas at a place, in shares of its size."""
-    found: list[int] = page.evaluate(
-        """([x, y]) => {
-          const canvas = document.querySelector("#stage canvas");
-          const [at, down] = [Math.floor(x * canvas.width), Math.floor(y * canvas.height)];
-          return [...canvas.getContext("2d").getImageData(at, down, 1, 1).data.slice(0, 3)];
-        }""",
-        [x, y],
-    )
+    found: list[int] = page.evaluate(PIXEL, [x, y])
     return found
 
 
@@ -100,3 +104,50 @@ def test_a_connection_that_breaks_off_comes_back(shown: Listener, page: Page) ->
     page.evaluate("window.lines.at(-1).close()")
 
     until(page, "window.lines.length > 1 && window.states.at(-1).state === 'live'")
+
+
+@pytest.fixture(scope="module")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Listener, Pipeline]]:
+    """A black image with a box at a known place on every frame, and a zone."""
+    path = tmp_path_factory.mktemp("live") / "boxes.mot.txt"
+    left, top, right, bottom = BOX
+    lines = [f"{frame},7,{left},{top},{right - left},{bottom - top},1,1,1" for frame in range(1, 5_001)]
+    path.write_text("\n".join(lines) + "\n")
+    steps: list[Any] = [
+        {"replay": {"path": str(path), "format": "mot", "label": HOSTILE}},
+        "track",
+        {"zones": {HOSTILE: {"polygon": [[0.7, 0.1], [0.9, 0.1], [0.9, 0.9], [0.7, 0.9]]}}},
+    ]
+    source = endless(pattern="solid", color=[0, 0, 0], size=[WIDTH, HEIGHT])
+    pipeline = Pipeline(name="street", sources={"gate": source}, steps=steps)
+    with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener, pipeline:
+        yield listener, pipeline
+
+
+def test_boxes_and_zones_are_where_they_were_found_and_can_be_switched_off(
+    tracked: tuple[Listener, Pipeline], page: Page
+) -> None:
+    play(page, tracked[0], "gate")
+    until(page, "window.states.at(-1)?.state === 'live'")
+
+    left_edge = pixel(page, BOX[0] / WIDTH, 90 / HEIGHT)
+    assert max(left_edge) > 90
+    assert max(pixel(page, 120 / WIDTH, 90 / HEIGHT)) < 20
+    red, green, blue = pixel(page, 0.8, 0.8)
+    assert blue > green > red
+    assert page.evaluate("window.states.at(-1).counts") == {HOSTILE: 1}
+    assert page.evaluate("window.pwned") is None
+
+    page.evaluate("window.overlay({ zones: false, counts: false })")
+    until(page, f"({PIXEL})([0.8, 0.8]).every((value) => value < 20)")
+
+
+def test_a_slow_page_loses_frames_and_the_pipeline_none(tracked: tuple[Listener, Pipeline], page: Page) -> None:
+    play(page, tracked[0], "gate")
+    until(page, "window.states.at(-1)?.state === 'live'")
+    before = tracked[1].status()[0].processed
+
+    page.evaluate("() => { const until = performance.now() + 4000; while (performance.now() < until); }")
+
+    assert tracked[1].status()[0].processed - before > 50
+    until(page, "window.states.at(-1).state === 'live' && window.states.at(-1).behindMs < 1000")

@@ -97,7 +97,9 @@ class WebCodecs {
   }
 }
 
-const NEAR_SECONDS = 0.12; // how far playback stays behind the newest image
+const NEAREST_SECONDS = 0.07; // how far playback stays behind the newest image, while that lasts
+const FARTHEST_SECONDS = 0.5;
+const CALM_MS = 2_000; // without a stall, after which it goes nearer again; one while it begins is none
 const FAR_SECONDS = 1.0; // from here on it jumps instead of hurrying
 const KEEP_SECONDS = 6;
 
@@ -105,6 +107,9 @@ class MediaSourceDecoder {
   constructor(format, { video, onImage, onError, onReady }) {
     this.mode = "mse";
     Object.assign(this, { format, video: video(), onImage, onError, onReady, waiting: [bytes(format.start)] });
+    this.near = NEAREST_SECONDS;
+    this.changedAt = performance.now();
+    this.video.onwaiting = () => this.stalled();
     const source = new MediaSource();
     this.url = URL.createObjectURL(source);
     source.onsourceopen = () => {
@@ -128,9 +133,21 @@ class MediaSourceDecoder {
 
   ask() {
     this.asked = this.video.requestVideoFrameCallback((_, { mediaTime }) => {
-      this.onImage(this.video, Math.round(mediaTime * TICKS));
+      this.show(mediaTime);
       this.ask();
     });
+  }
+
+  /** Show the image that the element has by now: it may have gone on since `mediaTime`. */
+  show(mediaTime) {
+    let frame = null;
+    try {
+      frame = new VideoFrame(this.video);
+    } catch {
+      // the browser has no such thing, or the element is between two images
+    }
+    this.onImage(frame ?? this.video, frame ? (frame.timestamp * TICKS) / 1e6 : mediaTime * TICKS);
+    frame?.close();
   }
 
   decode({ payload }) {
@@ -164,17 +181,33 @@ class MediaSourceDecoder {
 
   /** Keep playback a little behind the newest image: jump when it is far off, else hurry or linger. */
   chase(newest) {
+    const { near } = this;
     const behind = newest - this.video.currentTime;
+    if (performance.now() - this.changedAt > CALM_MS) this.calm();
     if (behind > FAR_SECONDS || behind < -this.format.declared_seconds / 2) {
-      this.video.currentTime = Math.max(newest - NEAR_SECONDS, 0);
+      this.video.currentTime = Math.max(newest - near, 0);
     } else {
-      this.video.playbackRate = behind > 2 * NEAR_SECONDS ? 1.1 : behind < NEAR_SECONDS / 2 ? 0.9 : 1;
+      this.video.playbackRate = behind > 2 * near ? 1.1 : behind < near / 2 ? 0.9 : 1;
     }
     if (this.video.paused) this.video.play().catch(() => {}); // a browser that does not want to
   }
 
+  /** Images come later than expected: stay farther behind. */
+  stalled() {
+    if (!this.hasShown || performance.now() - this.changedAt < CALM_MS / 4) return;
+    this.changedAt = performance.now();
+    this.near = Math.min(this.near * 1.3, FARTHEST_SECONDS);
+  }
+
+  calm() {
+    this.changedAt = performance.now();
+    this.hasShown = true;
+    this.near = Math.max(this.near / 1.2, NEAREST_SECONDS);
+  }
+
   close() {
     if (!this.url) return;
+    this.video.onwaiting = null;
     this.video.cancelVideoFrameCallback(this.asked);
     this.video.onerror = null;
     this.video.removeAttribute("src");

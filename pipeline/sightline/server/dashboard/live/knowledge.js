@@ -39,7 +39,7 @@ export class Knowledge {
 
   /** What is known of the frame of that time, else of the last one before it; undefined when nothing is. */
   at(ticks) {
-    const exact = this.known.get(ticks);
+    const exact = this.known.get(Math.round(ticks));
     if (exact) return exact;
     let best;
     for (const one of this.known.values()) {

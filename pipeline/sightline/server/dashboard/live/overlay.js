@@ -11,6 +11,7 @@ const BODY = [
   [1, 2], [0, 1], [0, 2], [1, 3], [2, 4], [3, 5], [4, 6],
 ];
 const SURE = 0.3; // keypoints below are not drawn
+const LONGEST = 32; // characters of a label or name
 const TRAIL_TICKS = 2 * 90_000;
 
 const css = ([red, green, blue], opacity = 1) => `rgb(${red} ${green} ${blue} / ${opacity})`;
@@ -112,6 +113,8 @@ function drawKeypoints({ context, at, line }, points, color) {
   }
 }
 
+const short = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);
+
 /** Text on a plate in a colour, inside the image. */
 function plate({ context, place, text, unit }, words, x, y, background, color = "#000") {
   const width = context.measureText(words).width + 8 * unit;
@@ -132,10 +135,10 @@ function drawLabel(pen, one, color, withTrack) {
   const track = withTrack && one.track_id >= 0 ? ` #${one.track_id}` : "";
   const isPart = one.parent >= 0;
   const [x, y] = pen.at(left, isPart ? bottom : top);
-  plate(pen, `${one.label}${track}${sure}`, x - pen.line / 2, isPart ? y : y - pen.text * 1.35, css(color, 0.92));
+  plate(pen, `${short(one.label)}${track}${sure}`, x - pen.line / 2, isPart ? y : y - pen.text * 1.35, css(color, 0.92));
   if (!one.attributes) return;
   const told = Object.values(one.attributes).flat().filter((value) => value !== true && value !== false).join(" ");
-  if (told) plate(pen, told, x - pen.line / 2, pen.at(left, bottom)[1] + (isPart ? pen.text * 1.35 : 0), "rgb(0 0 0 / .7)", "#fff");
+  if (told) plate(pen, short(told), x - pen.line / 2, pen.at(left, bottom)[1] + (isPart ? pen.text * 1.35 : 0), "rgb(0 0 0 / .7)", "#fff");
 }
 
 function drawShape({ context, at, line }, { kind, points }) {
@@ -150,7 +153,7 @@ function drawShape({ context, at, line }, { kind, points }) {
 }
 
 function drawCounts(pen, { kind, name, points, counts }) {
-  const told = [name, ...Object.entries(counts ?? {}).map(([key, value]) => `${key} ${value}`)].join("  ");
+  const told = [short(name), ...Object.entries(counts ?? {}).map(([key, value]) => `${key} ${value}`)].join("  ");
   const sum = points.reduce((so, [x, y]) => [so[0] + x, so[1] + y], [0, 0]);
   const [x, y] = pen.at(sum[0] / points.length, sum[1] / points.length);
   const width = pen.context.measureText(told).width + 8 * pen.unit;

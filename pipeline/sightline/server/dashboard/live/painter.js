@@ -2,6 +2,9 @@
 
 import { drawOverlay, Trails } from "./overlay.js";
 
+const GROUND = "#05080b";
+const rect = ({ left, top, width, height }) => [left, top, width, height];
+
 export class Painter {
   constructor(canvas, layer, overlays) {
     Object.assign(this, { canvas, layer, overlays });
@@ -13,7 +16,6 @@ export class Painter {
 
   show(overlays) {
     this.overlays = overlays;
-    if (this.last) this.redraw();
   }
 
   /** A video element below the canvas, for decoders that need one. */
@@ -33,10 +35,8 @@ export class Painter {
     const { clientWidth, clientHeight } = this.canvas;
     const [width, height] = [Math.round(clientWidth * scale), Math.round(clientHeight * scale)];
     if (!width || !height) return;
-    if (this.canvas.width !== width || this.canvas.height !== height) {
-      Object.assign(this.canvas, { width, height });
-      this.isDirty = true;
-    }
+    const before = this.canvas.width !== width || this.canvas.height !== height ? this.copy() : null;
+    if (before) Object.assign(this.canvas, { width, height });
     const fit = Math.min(width / this.size[0], height / this.size[1]);
     const [w, h] = [this.size[0] * fit, this.size[1] * fit];
     this.place = { left: Math.round((width - w) / 2), top: Math.round((height - h) / 2), width: Math.round(w), height: Math.round(h), scale };
@@ -47,37 +47,41 @@ export class Painter {
       width: css(this.place.width),
       height: css(this.place.height),
     });
-    if (this.isDirty && this.last) this.redraw();
-    this.isDirty = false;
+    if (before) {
+      this.clear();
+      this.context.drawImage(before.image, before.left, before.top, before.width, before.height, ...rect(this.place));
+    }
+  }
+
+  /** What the canvas shows, to be drawn again where its size changes, which clears it. */
+  copy() {
+    if (!this.last) return { image: document.createElement("canvas"), left: 0, top: 0, width: 1, height: 1 };
+    const image = Object.assign(document.createElement("canvas"), { width: this.canvas.width, height: this.canvas.height });
+    image.getContext("2d").drawImage(this.canvas, 0, 0);
+    return { image, ...this.place };
+  }
+
+  clear() {
+    this.context.fillStyle = GROUND;
+    this.context.fillRect(0, 0, this.canvas.width, this.canvas.height);
   }
 
   draw(image, about, format) {
     const [width, height] = [format.width, format.height];
     if (this.size[0] !== width || this.size[1] !== height) {
       this.size = [width, height];
-      this.isDirty = false;
       this.resize();
-      this.context.fillStyle = "#05080b";
-      this.context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+      this.clear();
     }
     if (about) this.trails.add(about);
     this.last = { about, format };
-    const { left, top, width: w, height: h } = this.place;
-    this.context.drawImage(image, left, top, w, h);
+    this.context.drawImage(image, ...rect(this.place));
     this.overlay();
   }
 
   overlay() {
     const { about, format } = this.last;
     if (about && !format.drawn) drawOverlay(this.context, about, this.place, this.overlays, this.trails);
-  }
-
-  /** Draw what can be drawn again without the image: after a change of size the next frame brings it. */
-  redraw() {
-    if (this.isDirty) {
-      this.context.fillStyle = "#05080b";
-      this.context.fillRect(0, 0, this.canvas.width, this.canvas.height);
-    }
   }
 
   close() {
