@@ -126,7 +126,7 @@ def _runner(case: BenchmarkCase, form: Form) -> ModelOperator:
         predictor,
         selector=target_selector(element, plan),
         postprocessor=postprocessor,
-        is_stacked=False,
+        plan=plan,
         element_id="detect-1",
         warn=print,
     )

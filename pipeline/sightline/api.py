@@ -228,6 +228,73 @@ class PipelineGraph(BaseModel):
     stages: list[GraphStage]
 
 
+class InspectedObject(BaseModel):
+    """An object on an inspected frame."""
+
+    label: str
+    confidence: float
+    box: list[float] = Field(description="Left, top, right, bottom in pixels of the frame.")
+    track_id: int | None
+    attributes: dict[str, Any]
+
+
+class InspectedBox(BaseModel):
+    """A box as a network gave it, before suppression."""
+
+    label: str
+    confidence: float
+    box: list[float] = Field(description="Left, top, right, bottom in pixels of the frame.")
+    survives: bool = Field(description="Whether no more certain box of the network suppresses it.")
+    kept: bool = Field(description="Whether it became an object: it survives, and is above the threshold.")
+
+
+class InspectedScore(BaseModel):
+    """How likely a class is by a network that classifies."""
+
+    output: str
+    label: str
+    value: float
+
+
+class InspectedTarget(BaseModel):
+    """A part of the frame that a model was for: all of it, a region or tile, or an object of an earlier step."""
+
+    object: int | None = Field(description="The object in it, by its place in `before`; None for a part of the frame.")
+    corners: list[list[float]] = Field(description="Its corners, clockwise from the top left, in pixels of the frame.")
+    input: str | None = Field(description="The network's input as an image of the inspection, such as `input-0.png`.")
+    note: str = Field(description="Why less is known than usual; empty otherwise.")
+    threshold: float | None = Field(description="The confidence from which boxes become objects.")
+    boxes: list[InspectedBox] = Field(description="The boxes of the network, the most certain first.")
+    scores: list[InspectedScore]
+
+
+class InspectedStep(BaseModel):
+    """What a step made of the frame."""
+
+    id: str
+    element: str
+    state: Literal["done", "failed", "missing"]
+    failure: str = Field("", description="Why it failed; the frame went on without it.")
+    before: list[InspectedObject]
+    after: list[InspectedObject]
+    events: list[dict[str, Any]] = Field(description="Events of the step on this frame.")
+    is_model: bool = Field(description="Whether it shows what its model did, in `targets`.")
+    targets: list[InspectedTarget] = Field(description="Empty where the model did not run on this frame.")
+
+
+class Inspection(BaseModel):
+    """What each step of the pipeline made of one frame; it is forgotten after a minute."""
+
+    id: str
+    stream: str
+    frame: int = Field(description="The number of the frame in its stream, from 0.")
+    pts_ns: int
+    size: list[int] = Field(description="Width and height of the frame.")
+    image: str | None = Field(description="The frame as an image of the inspection; None when it may not be shown.")
+    image_note: str = Field("", description="Why the frame is not shown, or behind which step it was taken.")
+    steps: list[InspectedStep] = Field(description="The steps that work on the stream, in their order.")
+
+
 class RuleInfo(BaseModel):
     """A rule: the step that has it, its options as in YAML, and what it has counted by stream."""
 

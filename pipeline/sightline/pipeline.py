@@ -30,6 +30,7 @@ from sightline.graph import (
 from sightline.graph.site import SystemClock
 from sightline.media import Batch, Event, FrameView
 from sightline.media.time import parse_duration_ns
+from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.iteration import each_frame, each_frame_in_event_loop, end, end_because_of
 from sightline.runtime.runner import BatchListener, Runner
 from sightline.runtime.scheduling.link import Item, Link
@@ -294,6 +295,28 @@ class Pipeline:
     def view(self) -> RunView | None:
         """Return the run at this moment with all counters, for monitoring; None before the start."""
         return None if self._runner is None else self._runner.view()
+
+    def inspect(self, stream: str, *, timeout: str | float = "10s") -> FrameInspection:
+        """Take the next frame of a stream, and return what each step made of it; from any thread. What `timeout` cuts
+        off is named in `missing`. One frame at a time is inspected; it costs a copy of its image, and of the outputs
+        of models, and nothing while nobody asks.
+
+        Raises ConfigurationError when no such stream runs.
+
+        >>> from sightline import Pipeline
+        >>> from sightline_plugins import Draw
+        >>> with Pipeline(sources={"yard": {"pattern": "moving", "frames": None}}, steps=[Draw()]) as pipeline:
+        ...     inspection = pipeline.inspect("yard")
+        >>> list(inspection.steps), inspection.missing
+        (['draw-1'], [])
+        """
+        runner = self._running_for(stream)
+        description = self.description
+        if stream not in description.sources:
+            raise ConfigurationError(f"there is no stream {stream!r}; streams: {', '.join(description.sources)}")
+        inspection = FrameInspection(description, stream)
+        runner.inspect(inspection, seconds=parse_duration_ns(timeout) / 1e9)
+        return inspection
 
     def layout(self) -> RunLayout:
         """Return how the steps run: their threads, the links between them, and where each works; empty before the

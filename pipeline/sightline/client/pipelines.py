@@ -22,6 +22,7 @@ from sightline.api import (
     HeatMapTable,
     HistoryRecords,
     HistoryTable,
+    Inspection,
     LogLines,
     MessageRecord,
     PipelineGraph,
@@ -259,6 +260,14 @@ class PipelineClient:
     def snapshot(self, stream: str) -> bytes:
         """The next frame of a stream in full size, as JPEG."""
         return self._connection.write("POST", self._below("streams", stream, "snapshot")).content
+
+    def inspect(self, stream: str) -> Inspection:
+        """What each step makes of the next frame of a stream, and what models got and gave."""
+        return _typed(Inspection, self._connection.write("POST", self._below("streams", stream, "inspect")))
+
+    def inspection_image(self, inspection: Inspection, name: str) -> bytes:
+        """An image that an inspection of the last minute names (`image`, or `input` of a target), as PNG."""
+        return self._connection.read(self._below("inspections", inspection.id, name)).content
 
     def counts(self) -> PresentCounts:
         """Frames, objects and the counts of rules of each stream, now."""

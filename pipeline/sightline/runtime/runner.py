@@ -27,6 +27,7 @@ from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
 from sightline.runtime.delivery.outbox import OutboxLimits, RunOutbox
 from sightline.runtime.gpu_memory import too_little_memory
+from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.probation import Probation
 from sightline.runtime.run_stats import RunStats
 from sightline.runtime.scheduling.element_totals import ElementTotals
@@ -97,7 +98,7 @@ class Runner:
         self._stays = description.stays and limits == Limits()
         self._batch = description.batch
         self._error: BaseException | None = None
-        self._error_lock = Lock()
+        self._error_lock, self._inspecting = Lock(), Lock()
         self._begun = Event()
         self.has_streams = False
         self._could_begin = True
@@ -231,6 +232,16 @@ class Runner:
     def view(self) -> RunView:
         """Return the run at this moment; from any thread."""
         return self._stats.view()
+
+    def inspect(self, inspection: FrameInspection, *, seconds: float) -> None:
+        """Let the next frame of a stream be inspected, and wait until it has passed all steps, or for so long."""
+        with self._inspecting:
+            self._lanes.inspect(inspection)
+            try:
+                inspection.wait(seconds)
+            finally:
+                self._lanes.inspect(None)
+                inspection.close()
 
     def layout(self) -> RunLayout:
         """Return how the steps run; from any thread."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from threading import Condition, Lock
 from time import monotonic
 from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from sightline.errors import ConfigurationError
 from sightline.graph import PipelineDescription
@@ -15,7 +18,7 @@ from sightline.media import Batch
 from sightline.media.surface import Memory, Surface
 
 ENCODERS = "sightline.images"
-"""Entry points of image encoders: `jpeg` = module:function, a `ImageEncoder`."""
+"""Entry points of image encoders: `jpeg` = module:function, a `ImageEncoder`; `png`, of an array."""
 LARGEST_WH = (960, 540)
 _WIDTHS = (160, 320, 640, 960)
 """Widths that images are made in, so that few are made however many are asked for."""
@@ -109,6 +112,12 @@ class Images:
 def encoder() -> ImageEncoder | None:
     """The installed encoder; None when no package offers one."""
     found = entry_points(group=ENCODERS, name="jpeg")
+    return next(iter(found)).load() if found else None
+
+
+def png_encoder() -> Callable[[npt.NDArray[np.uint8]], bytes] | None:
+    """What encodes an image (height, width, 3), RGB, as PNG; None when no package offers it. From any thread."""
+    found = entry_points(group=ENCODERS, name="png")
     return next(iter(found)).load() if found else None
 
 

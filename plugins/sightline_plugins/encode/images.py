@@ -1,4 +1,4 @@
-"""Surfaces as images for encoders, and JPEG."""
+"""Surfaces as images for encoders, JPEG and PNG."""
 
 from __future__ import annotations
 
@@ -104,6 +104,7 @@ def _copy_padded(target: npt.NDArray[np.uint8], plane: npt.NDArray[np.uint8]) ->
 _SCALES = (2, 31)
 """The quantiser scale, from the best to the worst; 8 is the quality 50 of other JPEG encoders."""
 _JFIF = "yuvj420p"
+_PNG_EFFORT = 3
 
 
 def jpeg_size(size_wh: tuple[int, int], *, largest_wh: tuple[int, int]) -> tuple[int, int]:
@@ -138,6 +139,15 @@ def encode_jpeg(surface: Surface, *, largest_wh: tuple[int, int], quality: int =
     encoder.options = {"qmin": scale_text, "qmax": scale_text}
     frame.pts = 0
     return b"".join(bytes(packet) for packet in (*encoder.encode(frame), *encoder.encode(None)))
+
+
+def encode_png(rgb: npt.NDArray[np.uint8]) -> bytes:
+    """An image (height, width, 3), RGB, as PNG: every level as it is."""
+    from sightline_plugins.opencv import cv2
+
+    is_made, data = cv2.imencode(".png", rgb[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, _PNG_EFFORT])
+    assert is_made, "OpenCV encodes every image of 8 bits"
+    return data.tobytes()
 
 
 def _quantiser_scale(quality: int) -> int:

@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from sightline.errors import ModelError
 from sightline.graph.element import Problem
 from sightline.graph.fields import Fraction
+from sightline.graph.inspection import Explanation
 from sightline.graph.site import Site
 from sightline.media import Batch, Objects, Origin
 from sightline_plugins.infer.fields import AttributeLabels, AttributeName
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sightline_plugins.infer.plan import ModelPlan
     from sightline_plugins.infer.targets import InferenceTarget
     from sightline_plugins.infer.track_memory import TrackEntry
+    from sightline_plugins.preprocess.placement import Placement
 
 Means = Sequence[npt.NDArray[np.float64]]
 """The mean probability of each class (C,), for each output."""
@@ -211,6 +213,14 @@ class LabelPostprocessor(Postprocessor[LabelVotes]):
         scores: Scores = self._plan.decode(outputs, size_wh=target.placement.size_wh)
         weight = _weight(batch.objects, target.object)
         return LabelVotes(tuple(values.astype(np.float64) * weight for values in scores.values), weight)
+
+    def explain(self, outputs: Sequence[Array], placement: Placement, *, size_wh: tuple[int, int]) -> Explanation:
+        from sightline_plugins.infer.inspection import explain_scores
+
+        del size_wh
+        scores: Scores = self._plan.decode(outputs, size_wh=placement.size_wh)
+        named = zip(self._rules.outputs, scores.values, strict=True)
+        return explain_scores({output.attribute: (values, output.label) for output, values in named})
 
     def remember(
         self, entry: TrackEntry[LabelVotes], result: LabelVotes, target: InferenceTarget, batch: Batch

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightline.graph.inspection import Explanation
 from sightline.media import Batch, Objects, Origin, Skeleton
 from sightline.media.boxes import Boxes, clip
 from sightline.media.objects import Column
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.heads.head import Array, Candidates
+from sightline_plugins.infer.inspection import explain_boxes
 from sightline_plugins.infer.masks import cut_masks, moved_mask, united
 from sightline_plugins.infer.options import CONFIDENCE, DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
@@ -32,7 +34,7 @@ from sightline_plugins.infer.targets import InferenceTarget
 from sightline_plugins.infer.track_memory import NO_CHILDREN, ChildNumbers, Children, TrackEntry, child_columns
 from sightline_plugins.nms.options import NmsOptions
 from sightline_plugins.nms.seams import merge_parts
-from sightline_plugins.preprocess.placement import Region
+from sightline_plugins.preprocess.placement import Placement, Region
 
 NOTHING = Candidates.from_arrays(np.empty((0, 4)), np.empty(0), np.empty(0))
 SkeletonOf = Callable[[int], Skeleton]
@@ -226,6 +228,9 @@ class DetectionPostprocessor(ObjectPostprocessor):
         size_wh = batch.frames[target.row].size_wh
         found = self._selector.place(boxes.candidates, target.placement, size_wh=size_wh)
         return self._detections(found, target, batch)
+
+    def explain(self, outputs: Sequence[Array], placement: Placement, *, size_wh: tuple[int, int]) -> Explanation:
+        return explain_boxes(self._plan, self._rules, outputs, placement, size_wh=size_wh)
 
     def merged(
         self, tables: Sequence[Candidates], *, regions: Sequence[Region], size_wh: tuple[int, int]

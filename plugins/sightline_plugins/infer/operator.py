@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sightline.graph.inspection import ModelWork
 from sightline.graph.operator import Operator, Pending, RunsOn
 from sightline.graph.site import Site
 from sightline.media import Batch, Stream
+from sightline_plugins.infer.inspection import TargetWork, WatchedPostprocessor
 from sightline_plugins.infer.opening import open_predictor
 from sightline_plugins.infer.options import DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
@@ -35,7 +37,7 @@ def build_operator(
         open_predictor(element, plan, postprocessor=postprocessor, site=site),
         selector=target_selector(element, plan),
         postprocessor=postprocessor,
-        is_stacked=plan.stack is not None,
+        plan=plan,
         element_id=site.element_id or element.name,
         warn=site.warn,
     )
@@ -61,7 +63,8 @@ def _selector(element: ModelElement, plan: ModelPlan, *, every: int, reinfer_int
 class _Job:
     """A target under way: its request, until that is read; then the result, and whether the outputs were finite.
 
-    `runs` is false where the model does not run, because the track's result is known.
+    `runs` is false where the model does not run, because the track's result is known. `work` is what is shown of it to
+    somebody who inspects the frame.
     """
 
     target: InferenceTarget
@@ -69,6 +72,7 @@ class _Job:
     runs: bool = True
     result: Any = None
     is_finite: bool = True
+    work: TargetWork | None = None
 
 
 class ModelOperator(Operator):
@@ -78,7 +82,7 @@ class ModelOperator(Operator):
     does not hold the images and outputs of all targets at once.
 
     `runs` counts requests, `saved` the targets whose track had a result that was reused (not counted for a model of
-    stacks, `is_stacked`), and `invalid_outputs` the requests that gave no result because their outputs were not finite.
+    stacks), and `invalid_outputs` the requests that gave no result because their outputs were not finite.
     """
 
     def __init__(
@@ -87,7 +91,7 @@ class ModelOperator(Operator):
         *,
         selector: TargetSelector,
         postprocessor: Postprocessor[Any],
-        is_stacked: bool,
+        plan: ModelPlan,
         element_id: str,
         warn: Callable[[str], None],
     ) -> None:
@@ -97,13 +101,31 @@ class ModelOperator(Operator):
         self._predictor = predictor
         self._selector = selector
         self._postprocessor = postprocessor
-        self._is_stacked = is_stacked
+        self._plan = plan
+        self._is_stacked = plan.stack is not None
         self._element_id = element_id
         self._warn = warn
         self._reading = threading.Lock()
 
     def process(self, batch: Batch) -> Batch | Pending:
         """Submit requests for the targets of a batch."""
+        return self._process(batch, None)
+
+    def process_shown(self, batch: Batch, *, row: int, show: Callable[[ModelWork], None]) -> Batch | Pending:
+        """Submit requests as `process` does, and copy what the model gives for one frame."""
+
+        def watch(target: InferenceTarget) -> TargetWork | None:
+            if target.row != row or self._is_stacked:
+                return None
+            work = TargetWork(self._plan, self._postprocessor, target, batch)
+            if not target.due:
+                work.note = "the model did not run: the result of the track was reused"
+            show(work)
+            return work
+
+        return self._process(batch, watch)
+
+    def _process(self, batch: Batch, watch: Callable[[InferenceTarget], TargetWork | None] | None) -> Batch | Pending:
         jobs: list[_Job] = []
         pending: deque[_Job] = deque()
         targets = self._selector.select(batch)
@@ -115,6 +137,8 @@ class ModelOperator(Operator):
             if job is None:
                 continue
             jobs.append(job)
+            if watch is not None:
+                job.work = watch(target)
             if job.runs:
                 pending.append(job)
             if len(pending) > self._predictor.max_pending:
@@ -172,8 +196,11 @@ class ModelOperator(Operator):
             return
         request, job.request = job.request, None
         request.wait()
+        postprocessor = self._postprocessor
+        if job.work is not None:
+            postprocessor = WatchedPostprocessor(postprocessor, job.work)
         with self._reading:
-            read = request.read(self._postprocessor, job.target, batch)
+            read = request.read(postprocessor, job.target, batch)
         job.result, job.is_finite = read.result, read.is_finite
 
     def _result(self, job: _Job, batch: Batch) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from sightline.graph.inspection import Explanation
 from sightline.media import Batch, Objects, Origin
 from sightline.media.boxes import Boxes
 from sightline_plugins.native import INT, POINTER, SIZE, function, pointer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sightline_plugins.infer.targets import InferenceTarget
     from sightline_plugins.infer.track_memory import TrackEntry
     from sightline_plugins.nms.options import NmsOptions
+    from sightline_plugins.preprocess.placement import Placement
 
 Result = TypeVar("Result")
 Attached = TypeVar("Attached")
@@ -100,6 +102,13 @@ class Postprocessor(Generic[Result]):
     def attach(self, batch: Batch, results: Sequence[TargetResult[Result]]) -> Batch:
         """Return the batch with the results, whose targets are in the order of frames."""
         raise NotImplementedError
+
+    def explain(self, outputs: Sequence[Array], placement: Placement, *, size_wh: tuple[int, int]) -> Explanation:
+        """Return what finite outputs hold for a part of a frame of `size_wh`, before anything is left out. From any
+        thread; nothing is remembered.
+        """
+        del outputs, placement, size_wh
+        return Explanation()
 
     def finish(self) -> None:
         """All streams have ended: judge what was seen."""

@@ -12,6 +12,7 @@ from time import monotonic_ns
 from sightline.errors import EndOfLink, LinkClosed
 from sightline.graph import Clock
 from sightline.media import Batch, Frame, Stream
+from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.scheduling.link import (
     Handover,
     Item,
@@ -100,6 +101,7 @@ class Batcher:
         self._is_sealed = False
         self._holds = 0
         self._is_closed = False
+        self._inspection: FrameInspection | None = None
 
     def add(
         self, stream: Stream, *, capacity: int, policy: LinkPolicy, on_drop: Callable[[Arrival, DropReason], None]
@@ -126,6 +128,11 @@ class Batcher:
         """Expect frames of a stream again; a mark that has not left is not returned any more."""
         with self._ready:
             self._paused.pop(stream, None)
+
+    def inspect(self, inspection: FrameInspection | None) -> None:
+        """Let the next frame of a stream be inspected; None for no frame any more."""
+        with self._ready:
+            self._inspection = inspection
 
     def seal(self) -> None:
         """Let `receive` end when all streams have ended."""
@@ -254,7 +261,11 @@ class Batcher:
         frames = tuple(arrival.frame for arrival in taken)
         sampled = [arrival.trace for arrival in taken if arrival.trace is not None]
         trace = trace_of_batch(sampled, size=len(taken), link=SOURCE_LINK, requested_ns=requested_ns)
-        return WorkItem(frames, tuple(arrival.at_ns for arrival in taken), Batch(frames), trace=trace)
+        item = WorkItem(frames, tuple(arrival.at_ns for arrival in taken), Batch(frames), trace=trace)
+        wanted = self._inspection
+        if wanted is not None and any(frame.stream.name == wanted.stream for frame in frames):
+            item.inspection, self._inspection = wanted, None
+        return item
 
 
 _BATCHES_AHEAD = 2

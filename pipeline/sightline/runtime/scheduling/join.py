@@ -114,7 +114,7 @@ class Join:
             for part in parts:
                 if isinstance(part, WorkItem) and part.trace is not None:
                     part.trace.release()
-            return WorkItem(base.frames, base.arrivals_ns, merged, trace=base.trace)
+            return WorkItem(base.frames, base.arrivals_ns, merged, trace=base.trace, inspection=base.inspection)
         except BaseException:
             if isinstance(base, WorkItem) and self._on_lost is not None:
                 self._on_lost(base)

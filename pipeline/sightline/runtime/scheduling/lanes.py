@@ -14,6 +14,7 @@ from sightline.graph import BatchOptions, Element, Message, MessageKind, Site, S
 from sightline.graph.tree import identify
 from sightline.media import Batch, Stream
 from sightline.redaction import redact
+from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.scheduling.assembly import Assembly
 from sightline.runtime.scheduling.batcher import Arrival, Batcher
 from sightline.runtime.scheduling.element_totals import ElementTotals
@@ -417,6 +418,11 @@ class Lanes:
     def stage_groups(self) -> list[StageGroup]:
         """The stages that run now, or ran last."""
         return [lane.assembly.group for lane in self._all if lane.assembly.group is not None]
+
+    def inspect(self, inspection: FrameInspection | None) -> None:
+        """Let the next frame of a stream be inspected, in the lane that it is in; None for no frame any more."""
+        for lane in self._all:
+            lane.batcher.inspect(inspection)
 
     def layout(self) -> RunLayout:
         """Return how the steps run now, or ran last; with several lanes, in each of them."""

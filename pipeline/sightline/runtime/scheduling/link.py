@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from sightline.errors import EndOfLink, LinkClosed, SightlineError
 from sightline.graph import Element, Pending
 from sightline.media import Batch, Frame, Stream
+from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.stats.counters import DropReason, LinkStats
 from sightline.runtime.tracing import BatchTrace
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class WorkItem:
-    """A batch, or the pending result of one, with the monotonic times at which its frames arrived, and the trace of
-    those that are sampled.
+    """A batch, or the pending result of one, with the monotonic times at which its frames arrived, the trace of those
+    that are sampled, and the inspection of one of them.
 
     `is_lost` says that a step has failed on it in a run that goes on all the same: no other step gets it, and in a
     branch it travels on so that the join finds it.
@@ -34,6 +35,7 @@ class WorkItem:
     work: Batch | Pending
     is_lost: bool = False
     trace: BatchTrace | None = None
+    inspection: FrameInspection | None = None
 
     def batch(self) -> Batch:
         """Return the batch; wait for it while it is pending."""

@@ -15,6 +15,7 @@ from sightline.errors import CudaFailed, OperatorError, SightlineError
 from sightline.graph import Element, Message, MessageKind, Operator, Pending, RunsOn, Site, TakesChanges
 from sightline.media import Batch, Frame, Stream
 from sightline.redaction import redact
+from sightline.runtime.inspection import FrameInspection, StepWatch
 from sightline.runtime.scheduling.join import marked, merge_rows
 from sightline.runtime.scheduling.rule_findings import EventListener, RuleFindings
 from sightline.runtime.stats.counters import ElementStats
@@ -112,8 +113,10 @@ class Node:
         """Let another thread collect the pending results; it calls `release` as well."""
         self._holders, self._is_shared = 2, True
 
-    def process(self, batch: Batch) -> Batch | Pending:
-        """Return what the operator makes of a batch; frames of streams that it does not process pass unchanged."""
+    def process(self, batch: Batch, inspection: FrameInspection | None = None) -> Batch | Pending:
+        """Return what the operator makes of a batch; frames of streams that it does not process pass unchanged.
+        `inspection` gets what it makes of one of the frames.
+        """
         own = self._own_rows(batch)
         if not own:
             return _Unprocessed(self, batch) if self._is_shared else self._shown(batch, batch)
@@ -121,11 +124,12 @@ class Node:
         for frame in given.frames:
             self._seen_streams[frame.stream] = None
         if self._error_policy is not None:
-            return self._shown(batch, self._by_frame(batch, own, self._error_policy))
+            return self._shown(batch, self._by_frame(batch, own, self._error_policy, inspection))
+        watch = self._watch(given, inspection)
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         self.call = Call(get_ident(), started)
         try:
-            result = self.operator.process(given)
+            result = self._operate(given, watch)
         except BaseException as error:
             raise self._failed(given, _describe(error)) from error
         finally:
@@ -133,10 +137,10 @@ class Node:
         self._count(given, started_ns=started, cpu_started_ns=cpu_started)
         if isinstance(result, Batch):
             self.stats.latency.add(perf_counter_ns() - started)
-            return self._finish(batch, given, own, result)
+            return self._finish(batch, given, own, result, watch)
         if not hasattr(result, "result"):  # sixty times as fast as isinstance with a protocol
             raise self._failed(given, f"it returned {_kind(result)}, not a Batch or a Pending")
-        return _PendingAtNode(self, batch, given, own, result, started)
+        return _PendingAtNode(self, batch, given, own, result, started, watch)
 
     def pause_stream(self, stream: Stream) -> None:
         """Pause a stream in the operator, if it was given frames of it. Raises OperatorError."""
@@ -210,29 +214,34 @@ class Node:
         self._guarded(lambda: totals.update(self.operator.totals()), doing="reporting")
         return totals
 
-    def _by_frame(self, batch: Batch, own: Sequence[int], error_policy: ErrorPolicy) -> Batch:
+    def _by_frame(
+        self, batch: Batch, own: Sequence[int], error_policy: ErrorPolicy, inspection: FrameInspection | None
+    ) -> Batch:
         """Process each frame by itself, and keep those on which the operator fails unchanged."""
         for row in own:
-            stream = batch.frames[row].stream
+            stream, given = batch.frames[row].stream, batch.select_frames([row])
+            watch = self._watch(given, inspection)
             try:
-                result = self._process_now(batch.select_frames([row]))
+                result = self._process_now(given, watch)
             except OperatorError as error:
                 cause = error.__cause__ or error
                 if isinstance(cause, CudaFailed) or not isinstance(cause, Exception):
                     raise
                 self.stats.last_failure = str(error)
                 error_policy.failed(stream, error, counted=self.stats.failures)
+                if watch is not None:
+                    watch.fail(str(error))
             else:
                 error_policy.worked(stream)
                 batch = result if len(batch) == 1 else merge_rows(batch, [row], result)
         return batch
 
-    def _process_now(self, given: Batch) -> Batch:
+    def _process_now(self, given: Batch, watch: StepWatch | None) -> Batch:
         """Process a batch and wait for the result; it is not shown to probes."""
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         self.call = Call(get_ident(), started)
         try:
-            result = self.operator.process(given)
+            result = self._operate(given, watch)
             result = result if isinstance(result, Batch) else result.result()
         except BaseException as error:
             raise self._failed(given, _describe(error)) from error
@@ -244,7 +253,15 @@ class Node:
         self.stats.latency.add(perf_counter_ns() - started)
         self._check(given, result)
         self.findings.take(given, result)
+        if watch is not None:
+            watch.leave(result)
         return result
+
+    def _watch(self, given: Batch, inspection: FrameInspection | None) -> StepWatch | None:
+        return None if inspection is None else inspection.enter(self.element_id, self.element, given)
+
+    def _operate(self, given: Batch, watch: StepWatch | None) -> Batch | Pending:
+        return self.operator.process(given) if watch is None else watch.process(self.operator)
 
     def _own_rows(self, batch: Batch) -> Sequence[int]:
         if self._patterns is None:
@@ -266,9 +283,11 @@ class Node:
         self.stats.busy_ns += perf_counter_ns() - started_ns
         self.stats.cpu_ns += thread_time_ns() - cpu_started_ns
 
-    def _finish(self, batch: Batch, given: Batch, own: Sequence[int], result: Batch) -> Batch:
+    def _finish(self, batch: Batch, given: Batch, own: Sequence[int], result: Batch, watch: StepWatch | None) -> Batch:
         self._check(given, result)
         self.findings.take(given, result)
+        if watch is not None:
+            watch.leave(result)
         result = marked(given, result, element=self.element)
         if len(own) < len(batch):
             result = merge_rows(batch, own, result)
@@ -296,11 +315,12 @@ class Node:
                     raise self._failed(batch, f"a probe of it raised {_describe(error)}") from error
         return result
 
-    def _collect(self, batch: Batch, given: Batch, own: Sequence[int], pending: Pending, given_at_ns: int) -> Batch:
+    def _collect(self, held: _PendingAtNode) -> Batch:
+        batch, given = held.batch, held.given
         started, cpu_started = perf_counter_ns(), thread_time_ns()
         self.call = Call(get_ident(), started)
         try:
-            result = pending.result()
+            result = held.pending.result()
         except BaseException as error:
             raise self._failed(given, _describe(error)) from error
         finally:
@@ -308,9 +328,9 @@ class Node:
         if not isinstance(result, Batch):
             raise self._failed(given, f"its pending result is {_kind(result)}, not a Batch")
         self.stats.result_wait_ns += perf_counter_ns() - started
-        self.stats.latency.add(perf_counter_ns() - given_at_ns)
+        self.stats.latency.add(perf_counter_ns() - held.given_at_ns)
         self.stats.cpu_ns += thread_time_ns() - cpu_started
-        return self._finish(batch, given, own, result)
+        return self._finish(batch, given, held.own, result, held.watch)
 
     def _guarded(self, work: Callable[[], None], *, doing: str, stream: str | None = None) -> None:
         try:
@@ -336,10 +356,10 @@ class _PendingAtNode:
     own: Sequence[int]
     pending: Pending
     given_at_ns: int
+    watch: StepWatch | None
 
     def result(self) -> Batch:
-        node = self.node
-        return node._collect(self.batch, self.given, self.own, self.pending, self.given_at_ns)  # noqa: SLF001  two halves of one class
+        return self.node._collect(self)  # noqa: SLF001  two halves of one class
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -411,10 +431,10 @@ class SharedNode(Node):
             if not self._is_shared:
                 self._holders, self._is_shared = self._holders * 2, True
 
-    def process(self, batch: Batch) -> Batch | Pending:
+    def process(self, batch: Batch, inspection: FrameInspection | None = None) -> Batch | Pending:
         """Return what the operator makes of a batch, one lane at a time."""
         with self._turn:
-            return super().process(batch)
+            return super().process(batch, inspection)
 
     def pause_stream(self, stream: Stream) -> None:
         """Pause a stream in the operator. Raises OperatorError."""
@@ -447,6 +467,6 @@ class SharedNode(Node):
         finally:
             super()._close()
 
-    def _collect(self, batch: Batch, given: Batch, own: Sequence[int], pending: Pending, given_at_ns: int) -> Batch:
+    def _collect(self, held: _PendingAtNode) -> Batch:
         with self._turn:
-            return super()._collect(batch, given, own, pending, given_at_ns)
+            return super()._collect(held)

@@ -90,6 +90,11 @@ class Stage:
     branch: str | None = None
 
     @property
+    def is_first(self) -> bool:
+        """Whether its batches come from the batcher."""
+        return isinstance(self.inlet, Batcher)
+
+    @property
     def nodes(self) -> list[Node]:
         """The operators of this stage."""
         return [step for step in self.steps if isinstance(step, Node)]

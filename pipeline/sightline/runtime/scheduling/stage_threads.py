@@ -153,6 +153,8 @@ class StageThread(Worker):
     def _run_steps(self, item: WorkItem) -> Batch:
         stage = self.stage
         batch, trace = item.batch(), item.trace
+        if item.inspection is not None and stage.is_first:
+            item.inspection.begin(batch)
         if trace is not None:
             trace.end_pending()
         for step in stage.steps:
@@ -162,7 +164,7 @@ class StageThread(Worker):
                 continue
             if trace is not None:
                 trace.begin_step()
-            item.work = step.process(batch)
+            item.work = step.process(batch, item.inspection)
             hands_over = stage.hands_over and step is stage.steps[-1]
             if not hands_over:
                 batch = item.batch()
@@ -176,7 +178,7 @@ class StageThread(Worker):
 
     def _tap(self, item: WorkItem, tap: Tap, batch: Batch) -> None:
         """Send a batch into a branch as well."""
-        branched = WorkItem(item.frames, item.arrivals_ns, tap.prepare(batch))
+        branched = WorkItem(item.frames, item.arrivals_ns, tap.prepare(batch), inspection=item.inspection)
         if item.trace is not None:
             branched.trace = item.trace.for_branch()
             branched.trace.sent()

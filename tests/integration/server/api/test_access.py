@@ -19,6 +19,8 @@ NAMES = {
     "event": "1-1",
     "recording": "1",
     "tag": "abc",
+    "inspection": "none",
+    "image": "frame.png",
 }
 
 

@@ -1,0 +1,189 @@
+"""Inspect one frame: what each step of the run makes of it, collected while it passes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from threading import Event, Lock
+
+from sightline.graph import Element, Operator, Pending, PipelineDescription, Step
+from sightline.graph.inspection import ModelWork, ShowsWork
+from sightline.media import Batch, Objects, Stream
+from sightline.media import Event as FrameEvent
+from sightline.media.surface import Memory, Surface
+from sightline.runtime.scheduling.rule_findings import new_events
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedFrame:
+    """Which frame it is; without its image."""
+
+    stream: Stream
+    index: int
+    pts_ns: int
+    capture_ns: int | None
+    size_wh: tuple[int, int]
+
+
+@dataclass(slots=True, eq=False)
+class StepInspection:
+    """What one step made of the frame: `before` and `after` are its objects, `events` those of the step, `works` what
+    its model did (`is_model`). `after` is None while the step has not returned, or has failed (`failure`).
+    """
+
+    element_id: str
+    before: Objects
+    after: Objects | None = None
+    events: tuple[FrameEvent, ...] = ()
+    is_model: bool = False
+    works: list[ModelWork] = field(default_factory=list)
+    failure: str = ""
+
+
+class FrameInspection:
+    """Collects what the steps make of the next frame of a stream. The threads of the run add to it, and one waits.
+
+    It holds no frame: objects, and a copy of the image behind the last step that hides parts of it. Between branches
+    that hide different parts there is no image that may be shown.
+    """
+
+    def __init__(self, description: PipelineDescription, stream: str) -> None:
+        self.stream = stream
+        self.frame: InspectedFrame | None = None
+        self.elements = {name: element for name, element in description.elements() if _takes(element, stream)}
+        """The steps that work on the stream, by their ids."""
+        self.steps: dict[str, StepInspection] = {}
+        self._branches = _branches_of(description)
+        self._images: dict[str, Surface] = {}
+        self._lock = Lock()
+        self._left = set(self.elements)
+        self._done = Event()
+        self._is_closed = False
+
+    def begin(self, batch: Batch) -> None:
+        """Note the first frame of the stream in a batch, before its first step."""
+        frame = next(frame for frame in batch.frames if frame.stream.name == self.stream)
+        image = _copied(frame.surface)
+        with self._lock:
+            self.frame = InspectedFrame(frame.stream, frame.index, frame.pts_ns, frame.capture_ns, frame.size_wh)
+            self._images[""] = image
+
+    def enter(self, element_id: str, element: Element, given: Batch) -> StepWatch | None:
+        """Note what a step is given; None when the frame is not among it."""
+        known = self.frame
+        if known is None or self._is_closed:
+            return None
+        for row, frame in enumerate(given.frames):
+            if frame.index == known.index and frame.stream == known.stream:
+                step = StepInspection(element_id, given.objects.of_frame(row))
+                with self._lock:
+                    self.steps[element_id] = step
+                return StepWatch(self, element, given, row, step)
+        return None
+
+    def left(self, step: StepInspection, *, image: Surface | None = None) -> None:
+        """Note that the frame has passed a step, and what its image is when that has made another one of it."""
+        with self._lock:
+            if image is not None:
+                self._images[step.element_id] = image
+            self._left.discard(step.element_id)
+            is_done = not self._left
+        if is_done:
+            self._done.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the frame has passed all steps; return whether it has."""
+        return self._done.wait(seconds)
+
+    def close(self) -> None:
+        """Collect nothing more."""
+        self._is_closed = True
+
+    @property
+    def missing(self) -> list[str]:
+        """The steps that the frame has not passed."""
+        return [name for name in self.elements if name in self._left]
+
+    def image(self) -> tuple[Surface | None, str]:
+        """Return the image that may be shown, in host memory, or None and the reason."""
+        with self._lock:
+            images = dict(self._images)
+        if not images:
+            return None, "no frame came"
+        unknown = [name for name in self.missing if _may_hide(self.elements[name])]
+        if unknown:
+            return None, f"the frame has not passed {', '.join(unknown)}, which may hide parts of it"
+        hiding = [name for name in self.elements if name in images]
+        if not hiding:
+            return images[""], ""
+        last = hiding[-1]
+        apart = [name for name in hiding if self._branches[last][: len(self._branches[name])] != self._branches[name]]
+        if apart:
+            return None, f"{last} and {apart[0]} hide parts of it in different branches"
+        return images[last], ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepWatch:
+    """Watches one step while it works on a batch with the frame, at `row`."""
+
+    inspection: FrameInspection
+    element: Element
+    given: Batch
+    row: int
+    step: StepInspection
+
+    def process(self, operator: Operator) -> Batch | Pending:
+        """Let the operator process the batch; show what its model does if it can."""
+        if not isinstance(operator, ShowsWork):
+            return operator.process(self.given)
+        self.step.is_model = True
+        return operator.process_shown(self.given, row=self.row, show=self.show)
+
+    def show(self, work: ModelWork) -> None:
+        """Take what a model did."""
+        self.step.works.append(work)
+
+    def leave(self, result: Batch) -> None:
+        """Take what the step made of the batch."""
+        row, step, surface = self.row, self.step, result.frames[self.row].surface
+        step.after = result.objects.of_frame(row)
+        step.events = tuple(event for event in new_events(self.given.events, result.events) if event.frame == row)
+        is_other = surface is not self.given.frames[row].surface and not self.element.draws_only
+        self.inspection.left(step, image=_copied(surface) if is_other else None)
+
+    def fail(self, text: str) -> None:
+        """Note that the step failed on the frame, which goes on without it."""
+        self.step.failure = text
+        self.inspection.left(self.step)
+
+
+def _takes(element: Element, stream: str) -> bool:
+    patterns = element.streams
+    return patterns is None or any(fnmatchcase(stream, pattern) for pattern in patterns)
+
+
+def _may_hide(element: Element) -> bool:
+    return element.changes_images and not element.draws_only
+
+
+def _copied(surface: Surface) -> Surface:
+    return surface.shared().writable() if surface.memory is Memory.HOST else surface.to_host()
+
+
+def _branches_of(description: PipelineDescription) -> Mapping[str, tuple[str, ...]]:
+    """The branches that each step stands in, from the outermost."""
+    ids = iter([name for name, _ in description.elements()])
+    found: dict[str, tuple[str, ...]] = {}
+
+    def walk(steps: Sequence[Step], branches: tuple[str, ...]) -> None:
+        for number, step in enumerate(steps):
+            if isinstance(step, Element):
+                found[next(ids)] = branches
+                continue
+            for name, branch in step.branches.items():
+                walk(branch, (*branches, f"{number}/{name}"))
+
+    walk(description.steps, ())
+    return found
