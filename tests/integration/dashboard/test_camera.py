@@ -74,7 +74,7 @@ def test_a_tile_leads_to_its_camera_with_image_counts_and_events(shown: Listener
     until(page, "parseInt(document.querySelector('.rules [data-rule=middle] dd')?.textContent.replace(/\\D+/, '')) > 0")
     until(page, "document.querySelector('.newest .event')?.textContent.includes('person crossed middle')")
     until(page, "parseFloat(document.querySelector('.facts [data-of=rate] dd').textContent) > 5")
-    page.wait_for_selector(".camera .still img")
+    page.wait_for_selector(".camera .player[data-state=live]")
     assert page.locator("nav a[aria-current=page]").inner_text() == "Live"
     check_accessible(page)
 

@@ -6,8 +6,9 @@ import { html, styles, useEffect, useKept, useRef, useState } from "../lib.js";
 import { Badge, ErrorBox, Loading, Panel } from "../parts/basic.js";
 import { CameraTimeline } from "../parts/camera-timeline.js";
 import { attempt, notify } from "../parts/notices.js";
+import { OverlayButtons, useOverlays } from "../parts/overlays.js";
+import { Player } from "../parts/player.js";
 import { RecordList, useNewest } from "../parts/records.js";
-import { Still } from "../parts/still.js";
 import { causeText, factsOf, isFlowing, kindOf, presentOf, sinceText, stateOf, stateText } from "../parts/streams.js";
 import { go, href } from "../router.js";
 import { useMay } from "../session.js";
@@ -68,22 +69,24 @@ function Head({ pipeline, streams, stream, name }) {
 
 function Shown({ pipeline, stream, refresh }) {
   const view = useRef();
+  const [overlays, setOverlays] = useOverlays();
+  const [played, setPlayed] = useState({});
   const isAway = !isFlowing(stream);
   return html`<div class="camera">
     <div class="camera-main">
       <div class="view ${isAway ? "away" : ""}" ref=${view} data-stream=${stream.name}>
-        <p class="nothing">${isAway ? "" : t("wall.noImage")}</p>
-        <${Still} pipeline=${pipeline} stream=${stream.name} alt=${t("wall.image", { name: stream.name })} width=${1920} isOn=${!isAway} />
+        <${Player} pipeline=${pipeline} stream=${stream.name} overlays=${overlays} onState=${setPlayed} />
         ${isAway && html`<p class="away-note"><strong>${sinceText(stream)}</strong></p>`}
       </div>
       ${causeText(stream) && html`<p class="cause" role="status">${causeText(stream)}</p>`}
       <${Actions} pipeline=${pipeline} stream=${stream} view=${view} refresh=${refresh} />
+      ${played.drawn ? html`<p class="faint small">${t("camera.drawn")}</p>` : html`<${OverlayButtons} overlays=${overlays} onChange=${setOverlays} />`}
       <${CameraTimeline} pipeline=${pipeline} stream=${stream.name} />
     </div>
     <div class="camera-side">
       <${Present} stream=${stream} />
       <${Rules} pipeline=${pipeline} stream=${stream} />
-      <${Health} pipeline=${pipeline} stream=${stream} />
+      <${Health} pipeline=${pipeline} stream=${stream} played=${played} />
       <${Newest} pipeline=${pipeline} stream=${stream} />
     </div>
   </div>`;
@@ -156,7 +159,7 @@ function Rules({ pipeline, stream }) {
 // Where it comes from, without secrets.
 const sourceText = (source) => source.uri ?? Object.keys(source)[0] ?? "";
 
-function Health({ pipeline, stream }) {
+function Health({ pipeline, stream, played }) {
   const { data } = useRead(path(pipeline, "streams", stream.name));
   const dropped = Object.values(stream.dropped).reduce((sum, one) => sum + one, 0);
   const facts = [
@@ -164,6 +167,7 @@ function Health({ pipeline, stream }) {
     ["rate", rate(stream.rates.finished)],
     ["received", rate(stream.rates.received)],
     ["latency", t("camera.latencies", { p50: milliseconds(stream.latency_ms.p50), p95: milliseconds(stream.latency_ms.p95) })],
+    ["screen", played.behindMs === undefined ? "–" : milliseconds(played.behindMs)],
     ["frames", count(stream.processed)],
     ["dropped", count(dropped), dropped > 0 && stream.rates.dropped > 0],
     ["reconnects", count(stream.reconnects), stream.reconnects > 0],

@@ -4,7 +4,8 @@ import { useStatus } from "../api.js";
 import { milliseconds, rate } from "../format.js";
 import { html, styles, useEffect, useKept, useRef, useState } from "../lib.js";
 import { Badge, Empty, Loading } from "../parts/basic.js";
-import { Still } from "../parts/still.js";
+import { OverlayButtons, useOverlays } from "../parts/overlays.js";
+import { Player } from "../parts/player.js";
 import { causeText, factsOf, isFlowing, kindOf, presentOf, sinceText, stateOf, stateText, troubleOf } from "../parts/streams.js";
 import { go, href } from "../router.js";
 import { t } from "../texts/index.js";
@@ -14,7 +15,6 @@ await styles("screens/wall.css");
 const MANY = 7;
 const SIZES = { small: ["S", "wall.sizeSmall"], medium: ["M", "wall.sizeMedium"], large: ["L", "wall.sizeLarge"] };
 const ORDERS = { given: "wall.orderGiven", name: "wall.orderName", trouble: "wall.orderTrouble" };
-const WIDTHS = { small: 320, medium: 480, large: 960 };
 const byName = (one, other) => one.name.localeCompare(other.name, undefined, { numeric: true });
 const SORTS = { given: () => 0, name: byName, trouble: (one, other) => troubleOf(one) - troubleOf(other) };
 
@@ -22,6 +22,7 @@ export default function Wall({ pipeline, query }) {
   const { data } = useStatus(pipeline);
   const [size, setSize] = useKept("wallSize", "medium");
   const [order, setOrder] = useKept("wallOrder", "given");
+  const [overlays, setOverlays] = useOverlays();
   const wall = useRef();
   if (!data) return html`<${Loading} />`;
 
@@ -34,12 +35,14 @@ export default function Wall({ pipeline, query }) {
       <div class="segments" role="group" aria-label=${t("wall.allSizes")}>${Object.entries(SIZES).map(([name, [sign, text]]) => html`
         <button aria-pressed=${name === size} aria-label=${t(text)} title=${t(text)} onClick=${() => setSize(name)}>${sign}</button>`)}
       </div>
+      <details class="menu"><summary>${t("wall.overlays")}</summary>
+        <${OverlayButtons} overlays=${overlays} onChange=${setOverlays} /></details>
       <button class="full" onClick=${() => wall.current?.requestFullscreen()}>${t("wall.fullScreen")}</button>
     </div>
     ${data.streams.length === 0 && html`<${Empty}>${t("wall.none")}</${Empty}>`}
     ${data.streams.length > 0 && shown.length === 0 && html`<${Empty}>${t("wall.noMatch")}</${Empty}>`}
     <ul class="wall tiles-${size}" ref=${wall} aria-label=${t("wall.streams")}>
-      ${shown.map((stream) => html`<${Tile} key=${stream.name} pipeline=${pipeline} stream=${stream} width=${WIDTHS[size]} />`)}
+      ${shown.map((stream) => html`<${Tile} key=${stream.name} pipeline=${pipeline} stream=${stream} overlays=${overlays} />`)}
     </ul>`;
 }
 
@@ -79,13 +82,12 @@ function Changes({ streams }) {
   return html`<p class="hidden" role="status">${text}</p>`;
 }
 
-function Tile({ pipeline, stream, width }) {
+function Tile({ pipeline, stream, overlays }) {
   const state = stateOf(stream);
   const isAway = !isFlowing(stream);
   return html`<li class="tile ${isAway ? "away" : ""}" data-stream=${stream.name} data-state=${state}>
     <a class="view" href=${href(pipeline, "camera", [stream.name])} aria-label=${t("wall.open", { name: stream.name })}>
-      <p class="nothing">${isAway ? "" : t("wall.noImage")}</p>
-      <${Still} pipeline=${pipeline} stream=${stream.name} alt=${t("wall.image", { name: stream.name })} width=${width} isOn=${!isAway} />
+      <${Player} pipeline=${pipeline} stream=${stream.name} overlays=${overlays} />
       ${isAway && html`<p class="away-note"><strong>${sinceText(stream)}</strong></p>`}
     </a>
     <div class="under">
