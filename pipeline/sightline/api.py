@@ -143,6 +143,26 @@ class StreamInfo(BaseModel):
     status: dict[str, Any] | None
 
 
+SampleReason = Literal["credentials", "refused", "unreachable", "silent", "unreadable", "late"]
+
+
+class SourceSample(BaseModel):
+    """What a source gives: an image and facts, or why there is none."""
+
+    image: str | None = Field(None, description="The first image, as JPEG in base64; None when there is none.")
+    codec: str | None = Field(None, description="What it is encoded with, such as `h264`.")
+    size: tuple[int, int] | None = Field(None, description="Width and height of its images.")
+    fps: float | None = Field(None, description="Images a second, as they came; None when too few came.")
+    audio: str | None = Field(None, description="What its sound is encoded with; None without sound.")
+    seconds: float = Field(description="How long it took until the image came, or it failed.")
+    reason: SampleReason | None = Field(
+        None,
+        description="Why there is no image: wrong `credentials`; the server `refused` (there is nothing at that path);"
+        " it is `unreachable`, `silent`, sends what is `unreadable` (no video, unknown codec), or is too `late`.",
+    )
+    message: str | None = Field(None, description="The same in a sentence, with what to do.")
+
+
 class ElementInfo(BaseModel):
     """A step: what it is, the options that were given to it without secrets, and those that change live."""
 

@@ -32,6 +32,7 @@ from sightline.api import (
     RecordingInfo,
     RuleInfo,
     Saved,
+    SourceSample,
     StreamInfo,
     SystemState,
     Verdict,
@@ -116,6 +117,13 @@ class PipelineClient:
     def remove_stream(self, name: str, *, if_match: str | None = None) -> Changed:
         """Remove a stream; its last frames pass all steps."""
         return self._write("DELETE", "streams", name, if_match=if_match)
+
+    def test_source(self, source: str | Mapping[str, Any], *, stream: str | None = None) -> SourceSample:
+        """Try a source before it is added: connect once, and return an image and facts, or the reason why there is
+        none. In a source that is to replace `stream`, `***` is what that has. Nothing changes.
+        """
+        answer = self._connection.write("POST", self._below("sources", "test"), json=source, query={"stream": stream})
+        return _typed(SourceSample, answer)
 
     def pause(self, stream: str) -> StreamInfo:
         """Disconnect a camera, or stop a file where it is; returns when the last frame has passed all steps."""

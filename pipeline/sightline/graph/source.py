@@ -31,6 +31,8 @@ class SourceReader:
     """Frames whose timestamp was missing, did not rise or was off the clock, and was put right."""
     codec: str | None = None
     """What the stream is encoded with, once it is open."""
+    audio: str | None = None
+    """What its sound is encoded with, once it is open; None without sound, and where sound is not looked for."""
     decoder: str | None = None
     """What decodes it, `cpu` or `nvdec`, once that is known."""
     decoder_reason: str | None = None
@@ -114,3 +116,9 @@ class SourceElement(Described):
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """Make a reader for one attempt. Opening the input may wait until `frames` is called."""
         raise NotImplementedError
+
+    def build_to_test(self, site: Site, *, stream: Stream) -> SourceReader:
+        """Make a reader that is asked for a first image only, to tell a person what there is: also of `audio`, which
+        costs a camera more.
+        """
+        return self.build(site, stream=stream)

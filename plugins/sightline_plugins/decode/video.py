@@ -164,6 +164,11 @@ class VideoDecoder:
         """What the stream is encoded with."""
         return self._video.codec_context.name
 
+    @property
+    def audio_codec(self) -> str | None:
+        """What the sound beside it is encoded with; None when there is none, or none was asked for."""
+        return next((audio.codec_context.name for audio in self._container.streams.audio if audio.codec_context), None)
+
     def timestamps(self) -> Timestamps:
         """New timestamps for the images of this stream."""
         return Timestamps(time_base=self.facts.time_base, interval_ns=self.facts.interval_ns, warn=self._warn)

@@ -42,6 +42,7 @@ for _one in (
     steps.show,
     streams.streams,
     streams.add,
+    streams.test,
     streams.remove,
     streams.pause,
     streams.resume,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import sys
 from collections.abc import Mapping
@@ -74,6 +75,33 @@ def add(
     given = source if source is not None and not source.lstrip().startswith("{") else mapping(source, file, "SOURCE")
     with server.open() as pipeline:
         tell(pipeline.put_stream(name, given, prove=prove), f"{name} is added", as_json=as_json)
+
+
+@click.command("test")
+@click.argument("source")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the image there, as JPEG.")
+@json_option
+@debug_option
+@server_of_context
+def test(server: Server, source: str, output: Path | None, as_json: bool) -> int:
+    """Try SOURCE before it is added: connect once, and say what is there, or why nothing is. Nothing changes.
+
+    SOURCE is a URL, or options as in YAML. The server connects, and judges the address as when it is added.
+    """
+    given = mapping(source, None, "SOURCE") if source.lstrip().startswith("{") else source
+    with server.open() as pipeline:
+        found = pipeline.test_source(given)
+    if output is not None and found.image is not None:
+        output.write_bytes(base64.b64decode(found.image))
+    if as_json:
+        print_json(found)
+    elif found.reason is not None:
+        click.echo(f"{found.reason}: {found.message}", err=True)
+    else:
+        size = "x".join(map(str, found.size or ()))
+        rate = "" if found.fps is None else f", {found.fps:g} frames/s"
+        click.echo(f"{found.codec or 'video'} {size}{rate}, {found.audio or 'no'} sound, after {found.seconds:.1f} s")
+    return 0 if found.reason is None else 1
 
 
 @click.command("remove")

@@ -21,6 +21,7 @@ from sightline.server.api import (
     recordings,
     rules,
     session,
+    sources,
     streams,
     system,
     versions,
@@ -32,6 +33,7 @@ from sightline.server.api.served import Served
 def routers_of(served: Served) -> Iterator[APIRouter]:
     """Make the routes about a pipeline."""
     for part in (
+        sources,
         pipelines,
         streams,
         live,

@@ -32,6 +32,7 @@ from sightline.server.logs import LogRing
 from sightline.server.policy import Policy
 from sightline.server.recordings import Recordings
 from sightline.server.resources import CpuMeter
+from sightline.server.source_tests import SourceTests
 
 if TYPE_CHECKING:
     from typing import Self
@@ -77,6 +78,7 @@ class Served:
     questions: Turns = field(default_factory=Turns)
     cpu: CpuMeter = field(default_factory=CpuMeter)
     registry: Registry = field(default_factory=Registry)
+    tests: SourceTests = field(default_factory=SourceTests)
     turn: Lock = field(default_factory=Lock)
     """Held while a change is made, so that changes by the API take turns."""
 
@@ -100,8 +102,9 @@ class Served:
         return self.pipeline.description.name
 
     def stop(self) -> None:
-        """End what goes on and on: feeds and live video. In the event loop, before the server stops."""
+        """End feeds, live video and tests of sources. In the event loop, before the server stops."""
         self.feed.close()
+        self.tests.close()
         if self.live is not None:
             self.live.close()
 

@@ -11,6 +11,7 @@ export const SCREENS = [
   { name: "analytics", title: "analytics.screen", load: () => import("./screens/analytics.js") },
   { name: "graph", title: "graph.screen", load: () => import("./screens/graph.js") },
   { name: "camera", under: "wall", load: () => import("./screens/camera.js") },
+  { name: "cameras", title: "cameras.screen", load: () => import("./screens/cameras.js") },
   { name: "configuration", title: "configuration.screen", load: () => import("./screens/configuration.js") },
   { name: "system", title: "system.screen", load: () => import("./screens/system.js") },
 ];

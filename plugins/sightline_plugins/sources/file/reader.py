@@ -75,6 +75,7 @@ class MediaReader(SourceReader):
             tap=self._tap,
         )
         self.frame_count = _expected_frames(element, self._decoder.facts)
+        self.audio = self._decoder.audio_codec
         return self._decoder
 
     def _pass(self, decoder: VideoDecoder) -> Iterator[Frame]:

@@ -60,7 +60,7 @@ class LiveReader(SourceReader):
         Raises StreamLost when the stream ends, StreamStalled when it falls silent.
         """
         opened = self._input = LiveInput(self._options, reader=self, stream=self._stream, site=self._site)
-        facts, self.codec = opened.decoder.facts, opened.decoder.codec
+        facts, self.codec, self.audio = opened.decoder.facts, opened.decoder.codec, opened.decoder.audio_codec
         timestamps = LiveTimestamps(time_base=facts.time_base, interval_ns=facts.interval_ns)
         captured = CaptureTimes(self._site.clock, facts.time_base)
         index = 0

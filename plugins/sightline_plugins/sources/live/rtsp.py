@@ -74,13 +74,20 @@ class Rtsp(NetworkOptions):
 
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """Make a reader for one attempt."""
+        return self._reader(site, stream=stream, media="video")
+
+    def build_to_test(self, site: Site, *, stream: Stream) -> SourceReader:
+        """Make a reader that also asks for sound, to tell whether there is some."""
+        return self._reader(site, stream=stream, media="video+audio")
+
+    def _reader(self, site: Site, *, stream: Stream, media: str) -> SourceReader:
         from sightline_plugins.sources.live.reader import LiveReader, LiveReaderOptions
 
         first, *others = ("tcp", "udp") if self.transport == "auto" else (self.transport,)
         live = LiveReaderOptions(
             self,
             self.threads,
-            demuxer={"allowed_media_types": "video", **_TRANSPORTS[first]},
+            demuxer={"allowed_media_types": media, **_TRANSPORTS[first]},
             transports=tuple(_TRANSPORTS[other] for other in others),
             resumable=True,
             sender="the camera",

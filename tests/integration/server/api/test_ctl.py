@@ -54,6 +54,18 @@ def test_streams_are_listed(ctl: Ctl) -> None:
     assert [one["name"] for one in ctl("streams", "--json").json()] == ["gate", "yard"]
 
 
+def test_a_source_is_tried(ctl: Ctl, tmp_path: Path) -> None:
+    image = tmp_path / "image.jpg"
+
+    shown = ctl("test", json.dumps(endless(size=[64, 48])), "--output", str(image))
+    refused = ctl("test", "rtsp://10.255.255.1/main", "--json")
+
+    assert (shown.code, shown.out.split()[1].rstrip(",")) == (0, "64x48")
+    assert image.read_bytes().startswith(b"\xff\xd8")
+    assert refused.code == 1
+    assert refused.json()["reason"] in ("unreachable", "silent")
+
+
 def test_streams_come_rest_and_go(ctl: Ctl, tmp_path: Path) -> None:
     (tmp_path / "source.yaml").write_text(json.dumps(endless(pattern="counter")))
 

@@ -2,6 +2,7 @@
 
 import { analytics } from "./en/analytics.js";
 import { camera } from "./en/camera.js";
+import { cameras } from "./en/cameras.js";
 import { configuration } from "./en/configuration.js";
 import { fields } from "./en/fields.js";
 import { graph } from "./en/graph.js";
@@ -14,7 +15,7 @@ import { wall } from "./en/wall.js";
 import { zones } from "./en/zones.js";
 
 export const LANGUAGE = "en";
-const TEXTS = { analytics, camera, configuration, fields, graph, pipelines, player, records, shell, system, wall, zones };
+const TEXTS = { analytics, camera, cameras, configuration, fields, graph, pipelines, player, records, shell, system, wall, zones };
 
 /** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
 export function t(key, values = {}) {
