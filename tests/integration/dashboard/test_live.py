@@ -151,3 +151,15 @@ def test_a_slow_page_loses_frames_and_the_pipeline_none(tracked: tuple[Listener,
 
     assert tracked[1].status()[0].processed - before > 50
     until(page, "window.states.at(-1).state === 'live' && window.states.at(-1).behindMs < 1000")
+
+
+def test_attributes_are_told_as_drawing_tells_them(shown: Listener, page: Page) -> None:
+    page.goto(f"{shown.url}?token={TOKEN}")
+    known = {"color": "red", "color_confidence": 0.98306745, "speed": 42.123456, "parked": True, "x_confidence": 0.5}
+
+    told = page.evaluate(
+        "async (known) => (await import('/dashboard/live/overlay.js')).attributeTexts(known)",
+        known,
+    )
+
+    assert told == ["red", "speed 42.1", "x_confidence 0.5"]

@@ -129,6 +129,15 @@ function plate({ context, place, text, unit }, words, x, y, background, color = 
   context.fillText(words, left + 4 * unit, top + height / 2 + unit * 0.5);
 }
 
+// Attributes as `draw` writes them: texts as they are, numbers with their name; not how sure `color` is beside it.
+export function attributeTexts(attributes) {
+  const isAside = (name) => ["_confidence", "_top"].some((end) => name.endsWith(end) && name.slice(0, -end.length) in attributes);
+  return Object.entries(attributes).filter(([name]) => !isAside(name)).flatMap(([name, value]) => {
+    if (typeof value === "number") return [`${name} ${Number(value.toPrecision(3))}`];
+    return typeof value === "string" && value ? [value] : [];
+  });
+}
+
 function drawLabel(pen, one, color, withTrack) {
   const [left, top, , bottom] = one.box;
   const sure = one.confidence === null || one.confidence === undefined ? "" : ` ${Math.round(100 * one.confidence)} %`;
@@ -136,8 +145,7 @@ function drawLabel(pen, one, color, withTrack) {
   const isPart = one.parent >= 0;
   const [x, y] = pen.at(left, isPart ? bottom : top);
   plate(pen, `${short(one.label)}${track}${sure}`, x - pen.line / 2, isPart ? y : y - pen.text * 1.35, css(color, 0.92));
-  if (!one.attributes) return;
-  const told = Object.values(one.attributes).flat().filter((value) => value !== true && value !== false).join(" ");
+  const told = attributeTexts(one.attributes ?? {}).join(" ");
   if (told) plate(pen, short(told), x - pen.line / 2, pen.at(left, bottom)[1] + (isPart ? pen.text * 1.35 : 0), "rgb(0 0 0 / .7)", "#fff");
 }
 
