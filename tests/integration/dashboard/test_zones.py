@@ -54,7 +54,7 @@ class Editor:
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         """A place of the frame, in pixels of the page."""
-        self.page.evaluate("document.querySelector('.zones-head').scrollIntoView()")
+        self.page.evaluate("window.scrollTo(0, 0)")
         box = self.page.locator(".shapes").bounding_box()
         assert box is not None
         return box["x"] + x * box["width"], box["y"] + y * box["height"]

@@ -33,6 +33,9 @@ export function useSize(place) {
   return size;
 }
 
+// The element of a shape that has the focus, not its copy above all others.
+const ownOf = (svg, { id }) => [...svg.querySelectorAll(".shape")].find((one) => one.dataset.id === id);
+
 /** Where a pointer is, in fractions of an element. */
 export function fractionOf(event, element) {
   const { left, top, width, height } = element.getBoundingClientRect();
@@ -60,7 +63,7 @@ export function ShapeLayer({ shapes, chosen, point, label, isFixed, onChoose, on
   const take = (one, number) => (event) => {
     if (event.button > 0 || isDrawing) return;
     event.preventDefault();
-    event.currentTarget.focus({ preventScroll: true });
+    (number === null ? ownOf(svg.current, one) : event.currentTarget)?.focus({ preventScroll: true });
     onChoose(one.id, number);
     if (isFixed) return;
     svg.current.setPointerCapture(event.pointerId);
@@ -124,6 +127,8 @@ export function ShapeLayer({ shapes, chosen, point, label, isFixed, onChoose, on
       ${shapes.map((one) => html`<${Shape} key=${one.id} shape=${one} px=${px} size=${size} isChosen=${one.id === chosen} isHidden=${isDrawing}
         onPointerDown=${take(one, null)} onFocus=${() => one.id !== chosen && onChoose(one.id, null)}
         onKeyDown=${push(null)} onKeyUp=${release} />`)}
+      ${shape && !isDrawing && html`<g class="shape" style=${{ color: shape.color }} onPointerDown=${take(shape, null)}>
+        <${Outline} shape=${shape} px=${px} size=${size} isChosen=${true} /></g>`}
       ${shape && !isDrawing && !isFixed && html`
         ${shape.outline === "zone" && edges(shape.points, true).map((edge, number) => html`
           <${Middle} key=${`m${number}`} at=${px(middle(...edge))} onPointerDown=${takeMiddle(number)} />`)}
@@ -137,21 +142,30 @@ export function ShapeLayer({ shapes, chosen, point, label, isFixed, onChoose, on
 const path = (points, isClosed) => `M${points.map((one) => one.join(" ")).join("L")}${isClosed ? "Z" : ""}`;
 
 function Shape({ shape, px, size, isChosen, isHidden, ...handlers }) {
+  if (shape.points.length < 2) return null;
+  const label = t(shape.outline === "zone" ? "zones.shapeZone" : "zones.shapeLine", {
+    name: shape.name, points: shape.points.length, place: placeText(centre(shape.points)),
+  });
+  return html`<g class="shape" style=${{ color: shape.color }} tabindex=${isHidden ? -1 : 0} role="button" aria-label=${label}
+      aria-pressed=${isChosen ? "true" : "false"} data-shape=${shape.name} data-id=${shape.id} ...${handlers}>
+    <${Outline} shape=${shape} px=${px} size=${size} isChosen=${isChosen} />
+  </g>`;
+}
+
+// What is seen of a shape, and where it can be taken.
+function Outline({ shape, px, size, isChosen }) {
   const points = shape.points.map(px);
-  if (points.length < 2) return null;
   const isZone = shape.outline === "zone";
   const line = path(points, isZone);
   const [x, y] = isZone ? centre(points) : middle(...points);
   const isWrong = shape.faults.some((one) => one.kind === "bad");
-  const label = t(isZone ? "zones.shapeZone" : "zones.shapeLine", { name: shape.name, points: points.length, place: placeText(centre(shape.points)) });
-  return html`<g class="shape ${isChosen ? "is-chosen" : ""} ${isWrong ? "is-wrong" : ""}" style=${{ color: shape.color }}
-      tabindex=${isHidden ? -1 : 0} role="button" aria-pressed=${isChosen ? "true" : "false"} aria-label=${label} data-shape=${shape.name} ...${handlers}>
+  return html`<g class="outline ${isChosen ? "is-chosen" : ""} ${isWrong ? "is-wrong" : ""}" aria-hidden="true">
     <path class="shape-hit" d=${line} />
     ${isZone && html`<path class="shape-fill" d=${line} />`}
     <path class="shape-halo" d=${line} /><path class="shape-line" d=${line} />
     ${!isZone && html`<${Direction} points=${shape.points} px=${px} size=${size} />`}
-    <text class="shape-name" x=${x} y=${isZone ? y : y - 6} text-anchor="middle" aria-hidden="true">${shape.name}</text>
-    ${isZone && shape.counts && size[0] > WIDE_PX && html`<text class="shape-counts" x=${x} y=${y + 16} text-anchor="middle" aria-hidden="true">${shape.counts}</text>`}
+    <text class="shape-name" x=${x} y=${isZone ? y : y - 6} text-anchor="middle">${shape.name}</text>
+    ${isZone && shape.counts && size[0] > WIDE_PX && html`<text class="shape-counts" x=${x} y=${y + 16} text-anchor="middle">${shape.counts}</text>`}
   </g>`;
 }
 
@@ -164,7 +178,7 @@ function Direction({ points, px, size }) {
   const tail = [x - nx * ARROW_PX * 0.6, y - ny * ARROW_PX * 0.6];
   const wing = (side) => [tip[0] - nx * 9 + ny * 6 * side, tip[1] - ny * 9 - nx * 6 * side];
   const arrow = `${path([tail, tip], false)} ${path([wing(1), tip, wing(-1)], false)}`;
-  const word = (text, along) => html`<text class="shape-way" x=${x + nx * along} y=${y + ny * along + 4} text-anchor="middle" aria-hidden="true">${text}</text>`;
+  const word = (text, along) => html`<text class="shape-way" x=${x + nx * along} y=${y + ny * along + 4} text-anchor="middle">${text}</text>`;
   return html`<path class="shape-halo" d=${arrow} /><path class="shape-line" d=${arrow} />
     <circle class="shape-start" cx=${from[0]} cy=${from[1]} r="4" />
     ${word(t("zones.in"), ARROW_PX + 14)}${word(t("zones.out"), -ARROW_PX * 0.6 - 14)}`;

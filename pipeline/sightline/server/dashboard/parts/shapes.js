@@ -48,9 +48,10 @@ const ANCHORS = {
 /** How many of the objects that a Player tells of are inside a zone, as its rule would count them. */
 export function countInside({ points, options }, { objects, frame }) {
   if (!frame) return 0;
+  const hasTracks = objects.some((one) => one.track_id >= 0); // behind a branch, only the rules see them
   const [across, down] = ANCHORS[options.anchor] ?? ANCHORS.bottom;
   const isCounted = ({ label, box: [left, top, right, bottom], track_id: track }) =>
-    track >= 0 && (!options.classes || options.classes.includes(label)) &&
+    (track >= 0 || !hasTracks) && (!options.classes || options.classes.includes(label)) &&
     isInside([(left + across * (right - left)) / frame[0], (top + down * (bottom - top)) / frame[1]], points);
   return objects.filter(isCounted).length;
 }

@@ -2,7 +2,7 @@
 
 import { change, path, useRead, useStatus } from "../api.js";
 import { timeOfDay } from "../format.js";
-import { html, styles, useEffect, useMemo, useRef, useState } from "../lib.js";
+import { html, styles, useEffect, useKept, useMemo, useRef, useState } from "../lib.js";
 import { Empty, ErrorBox, Loading, Panel } from "../parts/basic.js";
 import { changeCount, draftOf, isChanged, keptDraft, newId, useDraft } from "../parts/draft.js";
 import { Drawing, canFinish } from "../parts/drawing.js";
@@ -21,7 +21,6 @@ import { t } from "../texts/index.js";
 await styles("screens/zones.css");
 
 const COLORS = ["#4cc9f0", "#f7b32b", "#7ae582", "#ff8fab", "#c8a2ff", "#ffd166", "#5eead4", "#ff9f68"];
-const OVERLAYS = { boxes: true, labels: true, tracks: true, masks: false, zones: false, counts: false }; // zones are ours
 const COUNTS_EVERY_MS = 1000;
 const PIPELINES_EVERY_MS = 5000; // as the frame asks
 
@@ -53,6 +52,7 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
   const [said, setSaid] = useState("");
   const [revision, setRevision] = useState(0); // another one when values were changed outside of their fields
   const [found, setFound] = useState({ objects: [] }); // on the frame that is shown
+  const [hasBoxes, setBoxes] = useKept("zones.boxes", true);
   const [keptAt, setKeptAt] = useState(0);
   const place = useRef();
   const pressed = useRef();
@@ -213,6 +213,8 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
       <h1 class="title">${t("zones.title")}</h1>
       <label>${t("zones.stream")}<select value=${stream.name} onChange=${(event) => go(href(pipeline, "zones", [event.target.value]))}>
         ${streams.map(({ name }) => html`<option value=${name}>${name}</option>`)}</select></label>
+      ${isOperator && html`<${SaveBar} pipeline=${pipeline} draft=${draft} isDirty=${isDirty} busy=${busy} wrong=${wrong} isAdmin=${isAdmin}
+        onSave=${save} onDiscard=${() => act("open", { draft: draftOf(rules.data, rules.tag) })} />`}
     </div>
     ${keptAt > 0 && isDirty && html`<p class="alarm warn conflict" role="status"><span>${t("zones.kept", { time: timeOfDay(keptAt) })}</span>
       <button onClick=${() => setKeptAt(0)}>${t("zones.keptGoOn")}</button>
@@ -226,8 +228,9 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
           ${kinds.some((one) => one.outline === "line") && html`<button onClick=${() => begin("line")} disabled=${Boolean(drawing)}>${t("zones.newLine")}</button>`}
           <button onClick=${() => elsewhere("undo")} disabled=${draft.past.length === 0 || Boolean(drawing)}>${t("zones.undo")}</button>
           <button onClick=${() => elsewhere("redo")} disabled=${draft.future.length === 0 || Boolean(drawing)}>${t("zones.redo")}</button>
+          <button aria-pressed=${hasBoxes ? "true" : "false"} onClick=${() => setBoxes(!hasBoxes)}>${t("zones.boxes")}</button>
         </div>`}
-        <${Stage} pipeline=${pipeline} stream=${stream} onFound=${setFound}>
+        <${Stage} pipeline=${pipeline} stream=${stream} hasBoxes=${hasBoxes} onFound=${setFound}>
           <${ShapeLayer} shapes=${drawn} chosen=${chosen} point=${point} label=${t("zones.layer", { stream: stream.name })} isFixed=${!isOperator}
             onChoose=${choose} onPoints=${setPoints} onDone=${() => act("done")} onCancel=${() => act("cancel")}>
             ${drawing && ((px, reach, svg) => html`<${Drawing} drawing=${drawing} px=${px} reach=${reach} svg=${svg} targets=${drawn.flatMap((one) => one.points)}
@@ -259,8 +262,6 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
         </${RuleForm}>`}
       </div>
     </div>
-    ${isOperator && html`<${SaveBar} pipeline=${pipeline} draft=${draft} isDirty=${isDirty} busy=${busy} wrong=${wrong} isAdmin=${isAdmin}
-      onSave=${save} onDiscard=${() => act("open", { draft: draftOf(rules.data, rules.tag) })} />`}
     ${asked && html`<${NewStepDialog} kind=${asked} place=${placeForStep(elements, kinds, stream.name)} stream=${stream.name}
       hasOtherStreams=${streams.length > 1} onStep=${beginOn} onClose=${() => setAsked(null)} />`}
   </section>`;
@@ -293,7 +294,7 @@ function stepsOf(elements, kinds, added) {
 // What runs counts by itself; what is being edited shows what would be inside now.
 function countsOf(shape, step, counts, isEdited, found) {
   if (!isEdited) return countsText(counts);
-  return step.drawing.outline === "zone" ? t("zones.insideNow", { count: countInside(shape, found) }) : t("zones.notYet");
+  return step.drawing.outline === "zone" ? t("zones.insideNow", { count: countInside(shape, found) }) : "";
 }
 
 function nameFaults(shape, all, step) {
@@ -324,7 +325,7 @@ function SaveBar({ pipeline, draft, isDirty, busy, wrong, isAdmin, onSave, onDis
   };
   if (!isDirty && isOfFile) return null;
   return html`<div class="save-bar">
-    <span>${isDirty && (count === 1 ? t("zones.changedOne") : t("zones.changed", { count }))}${why && html` <span class="bad small">${why}</span>`}</span>
+    <span>${isDirty ? (count === 1 ? t("zones.changedOne") : t("zones.changed", { count })) : t("zones.notInFile")}${why && html` <span class="bad small">${why}</span>`}</span>
     ${isDirty && html`<button onClick=${onDiscard} disabled=${Boolean(busy)}>${t("zones.discard")}</button>
       <button class="main" onClick=${onSave} disabled=${Boolean(busy || why) || draft.conflicts.length > 0}>${busy ? t("zones.saving") : t("zones.save")}</button>`}
     ${!isDirty && html`<button class="main" onClick=${write} disabled=${!isAdmin} title=${isAdmin ? "" : t("zones.admin")}>${t("zones.write")}</button>`}
@@ -337,9 +338,10 @@ const faultText = (shape) => {
 };
 
 // The live image of the stream, in its own shape, with the layer exactly above it.
-function Stage({ pipeline, stream, onFound, children }) {
+function Stage({ pipeline, stream, hasBoxes, onFound, children }) {
+  const overlays = { boxes: hasBoxes, labels: hasBoxes, tracks: hasBoxes, masks: false, zones: false, counts: false }; // zones are ours
   const [width, height] = stream.size ?? [16, 9];
   return html`<div class="stage" style=${{ aspectRatio: `${width} / ${height}` }}>
-    <${Player} key=${stream.name} pipeline=${pipeline} stream=${stream.name} overlays=${OVERLAYS} onState=${onFound}>${children}</${Player}>
+    <${Player} key=${stream.name} pipeline=${pipeline} stream=${stream.name} overlays=${overlays} onState=${onFound}>${children}</${Player}>
   </div>`;
 }
