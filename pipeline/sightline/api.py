@@ -565,6 +565,8 @@ class EventDetails(BaseModel):
 
     record: EventRecord
     scene: EventScene | None
-    image: bool = Field(description="Whether there is an image of the frame.")
+    image_seconds: float | None = Field(
+        description="By how much the image is later than the event, mostly 0; null where there is none."
+    )
     crop: bool = Field(description="Whether there is an image of the object.")
     clips: list[EventClip]

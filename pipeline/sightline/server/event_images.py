@@ -38,9 +38,18 @@ _MOST_WANTED = 256
 _MOST_WAITING = 8
 _MARGIN = 0.3
 _SMALLEST_CROP = 64
+_NEAR_NS = 500_000_000
 _REST = 3.0
 _STOP_SECONDS = 10.0
 Box = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class EventImage:
+    """An image of a whole frame, and by how much that frame is later than what was asked for."""
+
+    number: int
+    later_ns: int
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +58,7 @@ class _Wanted:
 
     stream: str
     frame: int
+    pts_ns: int
     boxes: dict[int, Box] = field(default_factory=dict)
     surface: Surface | None = None
 
@@ -116,7 +126,7 @@ class EventImages:
                     wanted.boxes[int(event.data["track_id"])] = box
                 if wanted is not None or not self._may(frame.stream.name, now):
                     continue
-                wanted = _Wanted(*key, {} if box is None else {int(event.data["track_id"]): box})
+                wanted = _Wanted(*key, frame.pts_ns, {} if box is None else {int(event.data["track_id"]): box})
                 if event.step not in behind:
                     if is_present:
                         self._wanted[key] = wanted
@@ -135,10 +145,25 @@ class EventImages:
             if wanted is not None:
                 self._take(frame, wanted)
 
-    def image(self, epoch: int, stream: str, frame: int, track: int = WHOLE) -> bytes | None:
-        """The image of a frame, or of an object on it, as JPEG; None when there is none."""
+    def crop(self, epoch: int, stream: str, *, frame: int, track: int) -> bytes | None:
+        """The image of an object on a frame as JPEG; None when there is none."""
         sql = "SELECT body FROM images WHERE epoch=? AND stream=? AND frame=? AND track=?"
         found = self._store.rows(sql, (epoch, stream, frame, track))
+        return bytes(found[0][0]) if found else None
+
+    def nearest(self, epoch: int, stream: str, *, pts_ns: int) -> EventImage | None:
+        """The image of a whole frame nearest to that time of a stream, half a second away at most; None without one."""
+        sql = (
+            "SELECT number, pts_ns FROM images WHERE epoch=? AND stream=? AND track=? AND pts_ns>=? AND pts_ns<=? "
+            "ORDER BY abs(pts_ns - ?) LIMIT 1"
+        )
+        span = (pts_ns - _NEAR_NS, pts_ns + _NEAR_NS)
+        found = self._store.rows(sql, (epoch, stream, WHOLE, *span, pts_ns))
+        return EventImage(found[0][0], found[0][1] - pts_ns) if found else None
+
+    def body(self, image: EventImage) -> bytes | None:
+        """An image as JPEG; None when it is not kept any more."""
+        found = self._store.rows("SELECT body FROM images WHERE number=?", (image.number,))
         return bytes(found[0][0]) if found else None
 
     def make_next(self) -> float | None:
@@ -151,10 +176,11 @@ class EventImages:
         begin = monotonic()
         time_ms = self._clock.epoch_ns() // 1_000_000
         rows = [
-            (time_ms, self._epoch, wanted.stream, wanted.frame, track, len(jpeg), jpeg)
+            (time_ms, self._epoch, wanted.stream, wanted.frame, wanted.pts_ns, track, len(jpeg), jpeg)
             for track, jpeg in self._encoded(wanted)
         ]
-        sql = "INSERT OR REPLACE INTO images(time_ms, epoch, stream, frame, track, size, body) VALUES (?,?,?,?,?,?,?)"
+        columns = "time_ms, epoch, stream, frame, pts_ns, track, size, body"
+        sql = f"INSERT OR REPLACE INTO images({columns}) VALUES (?,?,?,?,?,?,?,?)"  # noqa: S608
         self._store.write(lambda database: database.executemany(sql, rows))
         return 0.0 if self._is_closing else monotonic() - begin
 

@@ -24,7 +24,7 @@ from sightline.runtime.database import Database, DatabaseDamaged
 from sightline.server.feed_records import RecordKey
 from sightline.server.history_search import SEARCH_SCHEMA, RecordQuery, RecordSearch, key_token
 
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS samples(
   step INTEGER NOT NULL,
@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS images(
   epoch INTEGER NOT NULL,
   stream TEXT NOT NULL,
   frame INTEGER NOT NULL,
+  pts_ns INTEGER NOT NULL,
   track INTEGER NOT NULL,
   size INTEGER NOT NULL,
   body BLOB NOT NULL,
@@ -54,6 +55,7 @@ CREATE TABLE IF NOT EXISTS grids(
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS grids_by_time ON grids(time_ms);
 CREATE INDEX IF NOT EXISTS images_by_time ON images(time_ms, size);
+CREATE INDEX IF NOT EXISTS images_by_stream ON images(epoch, stream, track, pts_ns);
 CREATE TABLE IF NOT EXISTS recordings(
   number INTEGER PRIMARY KEY AUTOINCREMENT,
   epoch INTEGER NOT NULL,

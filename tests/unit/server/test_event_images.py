@@ -90,14 +90,18 @@ def test_a_flood_of_events_takes_few_images(images: EventImages) -> None:
     images.start()
     images.close()
 
-    assert images.image(1, "gate", 0) == b"jpeg"
-    assert images.image(1, "gate", 0, 5) is images.image(1, "yard", 0) is images.image(2, "gate", 0) is None
+    image = images.nearest(1, "gate", pts_ns=400_000_000)
+    assert image is not None
+    assert (image.later_ns, images.body(image)) == (-400_000_000, b"jpeg")
+    assert images.nearest(1, "gate", pts_ns=600_000_000) is images.nearest(1, "yard", pts_ns=0) is None
+    assert images.nearest(2, "gate", pts_ns=0) is None
+    assert images.crop(1, "gate", frame=0, track=5) is None
     assert len(images._store.rows("SELECT 1 FROM images", ())) == 1
 
 
 def test_images_make_way_for_newer_ones_within_the_size(tmp_path: Path) -> None:
     store = HistoryStore(tmp_path / "test.history", limits=HistoryLimits(size_bytes=4_000_000))
-    sql = "INSERT INTO images(time_ms, epoch, stream, frame, track, size, body) VALUES (?,1,'gate',?,-1,?,?)"
+    sql = "INSERT INTO images(time_ms, epoch, stream, frame, pts_ns, track, size, body) VALUES (?,1,'gate',?,0,-1,?,?)"
     for number in range(1_000):
         row = (number, number, 20_000, bytes(20_000))
         store.write(methodcaller("execute", sql, row))

@@ -17,7 +17,7 @@ from sightline.server.answers import Threads
 from sightline.server.api.events import EVENTS
 from sightline.server.api.recordings import info_of
 from sightline.server.api.served import Served
-from sightline.server.event_images import WHOLE, EventImages
+from sightline.server.event_images import WHOLE, EventImage, EventImages
 from sightline.server.guard import Refused
 
 EVENT = f"{EVENTS}/{{event}}"
@@ -39,12 +39,17 @@ class _Event:
         track = self.record["event"].get("track_id")
         return track if isinstance(track, int) else WHOLE
 
-    def image(self, images: EventImages | None, *, crop: bool) -> bytes | None:
-        """The image of its frame, or of its object."""
-        if images is None or (crop and self.track == WHOLE):
+    def image(self, images: EventImages | None) -> EventImage | None:
+        """The image of its frame, or of one near to it."""
+        return (
+            None if images is None else images.nearest(self.epoch, self.record["stream"], pts_ns=self.record["pts_ns"])
+        )
+
+    def crop(self, images: EventImages | None) -> bytes | None:
+        """The image of its object."""
+        if images is None or self.track == WHOLE:
             return None
-        track = self.track if crop else WHOLE
-        return images.image(self.epoch, self.record["stream"], self.record["frame"], track)
+        return images.crop(self.epoch, self.record["stream"], frame=self.record["frame"], track=self.track)
 
 
 def router_of(served: Served) -> APIRouter:
@@ -67,21 +72,30 @@ def router_of(served: Served) -> APIRouter:
         event: EventId, crop: Annotated[bool, Query(description="Only the object, not the whole frame.")] = False
     ) -> Response:
         """Return the frame on which an event happened, at most 640x360, or its object, as JPEG. Images are taken behind
-        the last step that changes images, a few a second, so that not every event has one.
+        the last step that changes images, a few a second: where many events come, a frame up to half a second away is
+        shown, and not every object has an image.
         """
-        jpeg = await threads.run(lambda: known(event).image(served.event_images, crop=crop))
+        jpeg = await threads.run(lambda: jpeg_of(known(event), crop=crop))
         if jpeg is None:
             raise Refused(HTTPStatus.NOT_FOUND, "there is no image of this event")
         return Response(jpeg, media_type="image/jpeg", headers=_KEPT)
 
+    def jpeg_of(one: _Event, *, crop: bool) -> bytes | None:
+        images = served.event_images
+        if crop or images is None:
+            return one.crop(images)
+        image = one.image(images)
+        return None if image is None else images.body(image)
+
     def details(event: str) -> EventDetails:
         one = known(event)
+        image = one.image(served.event_images)
         clips = served.recordings.of_event(one.epoch, one.record["stream"], one.record["pts_ns"])
         return EventDetails(
             record=EventRecord.model_validate(one.record),
             scene=None if one.scene is None else EventScene.model_validate(one.scene),
-            image=one.image(served.event_images, crop=False) is not None,
-            crop=one.image(served.event_images, crop=True) is not None,
+            image_seconds=None if image is None else image.later_ns / 1e9,
+            crop=one.crop(served.event_images) is not None,
             clips=[
                 EventClip(recording=info_of(clip), offset_seconds=(one.record["pts_ns"] - clip.first_pts_ns) / 1e9)
                 for clip in clips

@@ -4,6 +4,7 @@ import { analytics } from "./en/analytics.js";
 import { camera } from "./en/camera.js";
 import { cameras } from "./en/cameras.js";
 import { configuration } from "./en/configuration.js";
+import { events } from "./en/events.js";
 import { fields } from "./en/fields.js";
 import { graph } from "./en/graph.js";
 import { pipelines } from "./en/pipelines.js";
@@ -16,6 +17,8 @@ import { zones } from "./en/zones.js";
 
 export const LANGUAGE = "en";
 const TEXTS = { analytics, camera, cameras, configuration, fields, graph, pipelines, player, records, shell, system, wall, zones };
+const TEXTS = { analytics, camera, configuration, fields, graph, pipelines, player, records, shell, system, wall, zones };
+const TEXTS = { camera, events, fields, graph, pipelines, player, records, shell, wall };
 
 /** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
 export function t(key, values = {}) {
