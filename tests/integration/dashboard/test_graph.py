@@ -161,3 +161,52 @@ def test_who_may_only_look_changes_nothing(shown: Listener, tokens: Mapping[Role
 def options_of(pipeline: Pipeline, element_id: str) -> dict[str, object]:
     """The options that were given to a step."""
     return pipeline.description.element(element_id).model_dump(exclude_unset=True)
+
+
+def test_a_frame_is_inspected_from_the_network_s_input_to_what_became_of_each_box(graph: Page) -> None:
+    graph.click("text=Inspect a frame")
+    graph.wait_for_selector(".inspect-input img")
+    until(graph, "document.querySelector('.inspect-input img').naturalWidth > 0")
+    until(graph, "document.querySelector('.inspect-frame img')?.naturalWidth === 640")
+
+    rows = "[...document.querySelectorAll('.inspect-rows tbody tr')].map((row) => row.lastElementChild.textContent)"
+    kept = graph.evaluate(rows).count("kept")
+    assert f"It would keep {kept} boxes, as now." in graph.locator(".inspect-threshold").inner_text()
+    assert difference_of_images(graph) < 12
+    check_accessible(graph)
+
+    graph.fill("#inspect-threshold", "0.05")
+    until(graph, "document.querySelector('.inspect-threshold [role=status]').textContent.includes('more than now')")
+    assert graph.evaluate(rows).count("kept") == kept
+    graph.fill("#inspect-threshold", "1")
+    until(graph, "document.querySelector('.inspect-threshold [role=status]').textContent.includes('keep 0 boxes')")
+
+    graph.click(".inspect-steps button:has-text('track-1')")
+    until(graph, "document.querySelectorAll('.inspect-input').length === 0")
+    boxes = graph.locator(".inspect-rows tbody tr").count()
+    assert graph.locator(".inspect-frame rect").count() == boxes == kept
+
+
+def test_pointing_at_a_box_shows_its_row(graph: Page) -> None:
+    graph.click("text=Inspect a frame")
+    graph.wait_for_selector(".inspect-rows tbody tr")
+    graph.hover(".inspect-rows tbody tr:first-child td:nth-child(2)")
+
+    until(graph, "document.querySelectorAll('.inspect-frame rect.marked').length === 1")
+    assert graph.locator(".inspect-rows tr.marked").count() == 1
+
+
+def difference_of_images(page: Page) -> float:
+    """How far the network's input is from the frame in its size, in levels on average: both are looked at as they are
+    shown.
+    """
+    drawn: float = page.evaluate("""() => {
+      const [frame, input] = [".inspect-frame img", ".inspect-input img"].map((name) => {
+        const canvas = Object.assign(document.createElement("canvas"), { width: 64, height: 36 });
+        const context = canvas.getContext("2d");
+        context.drawImage(document.querySelector(name), 0, 0, 64, 36);
+        return context.getImageData(0, 0, 64, 36).data;
+      });
+      return frame.reduce((sum, level, at) => sum + Math.abs(level - input[at]), 0) / frame.length;
+    }""")
+    return drawn

@@ -6,6 +6,7 @@ import { html, styles } from "../lib.js";
 import { Empty, ErrorBox, Loading, Panel, Table } from "../parts/basic.js";
 import { Canvas } from "../parts/graph/canvas.js";
 import { isFull, shareOf, useFigures } from "../parts/graph/figures.js";
+import { InspectButton, Inspector } from "../parts/graph/inspector.js";
 import { StepPanel } from "../parts/graph/step.js";
 import { go, href } from "../router.js";
 import { t } from "../texts/index.js";
@@ -16,21 +17,32 @@ const GRAPH_EVERY_MS = 4000;
 const CODE = new Set(["apply", "infer", "python"]);
 const DRAWN = new Set(["draw", "privacy"]);
 
-export default function GraphScreen({ pipeline, rest }) {
+export default function GraphScreen({ pipeline, rest, query }) {
   const graph = useRead(path(pipeline, "graph"), GRAPH_EVERY_MS);
   const status = useStatus(pipeline).data;
   const figures = useFigures(status, graph.data);
   if (!graph.data) return graph.error ? html`<${ErrorBox} error=${graph.error} />` : html`<${Loading} />`;
-  const selected = rest.length === 2 ? rest.join("/") : null;
+  const selected = rest.length === 2 && rest[0] !== "inspect" ? rest.join("/") : null;
   const step = rest[0] === "step" && graph.data.steps.find((one) => one.id === rest[1]);
   const close = () => go(href(pipeline, "graph"), { replace: true });
   const select = (box) => go(href(pipeline, "graph", box.key === selected ? [] : [box.kind, box.id]), { replace: true });
-  return html`<h1 class="title">${t("graph.title")}</h1>
+  const { streams } = graph.data;
+  const inspect = (stream, from) => go(href(pipeline, "graph", ["inspect", stream], { step: from }), { replace: true });
+  const isInspecting = rest[0] === "inspect" && streams.includes(rest[1]);
+  if (isInspecting) {
+    const back = () => go(href(pipeline, "graph", query.step ? ["step", query.step] : []), { replace: true });
+    return html`<h1 class="title">${t("inspect.title")}</h1>
+      <${Inspector} pipeline=${pipeline} streams=${streams} stream=${rest[1]} wanted=${query.step} onStream=${inspect} onBack=${back} />`;
+  }
+  return html`<div class="graph-title"><h1 class="title">${t("graph.title")}</h1>
+      <${InspectButton} onClick=${() => inspect(streams[0])} disabled=${!streams.length} /></div>
     ${graph.data.stages.length === 0 && html`<${Empty}>${t("graph.notBegun")}</${Empty}>`}
     <${Verdict} figures=${figures} graph=${graph.data} />
     <div class="graph-work ${step ? "open" : ""}">
       <${Canvas} graph=${graph.data} figures=${figures} status=${status} selected=${selected} onSelect=${select} />
-      ${step && html`<${StepPanel} key=${step.id} pipeline=${pipeline} step=${step} onClose=${close} />`}
+      ${step && html`<${StepPanel} key=${step.id} pipeline=${pipeline} step=${step} onClose=${close}>
+        <p><${InspectButton} onClick=${() => inspect(streams[0], step.id)} disabled=${!streams.length} /></p>
+      </${StepPanel}>`}
     </div>
     ${figures && html`<div class="panels graph-tables">
       <${Steps} graph=${graph.data} figures=${figures} /><${Queues} figures=${figures} />

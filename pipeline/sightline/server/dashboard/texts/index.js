@@ -7,6 +7,7 @@ import { configuration } from "./en/configuration.js";
 import { events } from "./en/events.js";
 import { fields } from "./en/fields.js";
 import { graph } from "./en/graph.js";
+import { inspect } from "./en/inspect.js";
 import { pipelines } from "./en/pipelines.js";
 import { player } from "./en/player.js";
 import { records } from "./en/records.js";
@@ -16,9 +17,7 @@ import { wall } from "./en/wall.js";
 import { zones } from "./en/zones.js";
 
 export const LANGUAGE = "en";
-const TEXTS = { analytics, camera, cameras, configuration, fields, graph, pipelines, player, records, shell, system, wall, zones };
-const TEXTS = { analytics, camera, configuration, fields, graph, pipelines, player, records, shell, system, wall, zones };
-const TEXTS = { camera, events, fields, graph, pipelines, player, records, shell, wall };
+const TEXTS = { analytics, camera, cameras, configuration, events, fields, graph, inspect, pipelines, player, records, shell, system, wall, zones };
 
 /** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
 export function t(key, values = {}) {
