@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from sightline.server.credentials import Credentials, Identity, Role
-from sightline.server.pages import ask_for_token
+from sightline.server.pages import ask_for_token, file_of_login
 
 API = "/api/"
 LOGIN, LOGOUT = "/login", "/logout"
@@ -153,6 +153,8 @@ class Guard:
                 return None
             if path == "/":
                 return ask_for_token(connection)
+            if scope["type"] == "http" and scope["method"] in _READING and (file := file_of_login(connection)):
+                return file
             raise Refused(
                 HTTPStatus.UNAUTHORIZED,
                 "a token is needed: Authorization: Bearer TOKEN (`sightline token add NAME` makes one)",

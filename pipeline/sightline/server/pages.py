@@ -16,6 +16,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 _FOLDER = "dashboard"
+_OF_LOGIN = {f"/login/{name}": name for name in ("dashboard.css", "login.css", "icon.svg")}
 _START, _LOGIN = "index.html", "login.html"
 _KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -47,6 +48,12 @@ def dashboard_router() -> APIRouter:
 def ask_for_token(request: HTTPConnection) -> Response:
     """The page where a token is asked for."""
     return _answer(request, _LOGIN, status=HTTPStatus.UNAUTHORIZED)
+
+
+def file_of_login(request: HTTPConnection) -> Response | None:
+    """A file that the page where a token is asked for loads, which needs none; None for any other path."""
+    name = _OF_LOGIN.get(request.url.path)
+    return None if name is None else _answer(request, name)
 
 
 def page_file(name: str, *, package: str) -> Response:

@@ -5,6 +5,7 @@ import { duration } from "./format.js";
 import { html, render, useEffect, useErrorBoundary, useKept, useState } from "./lib.js";
 import { Badge, ErrorBox, Loading } from "./parts/basic.js";
 import { Notices } from "./parts/notices.js";
+import { Shortcuts } from "./parts/shortcuts.js";
 import { go, href, useRoute } from "./router.js";
 import { SCREENS } from "./screens.js";
 import { Session } from "./session.js";
@@ -66,7 +67,7 @@ function Header({ route, pipelines, session }) {
     <nav aria-label=${t("shell.menu")}>${one && SCREENS.filter(({ under }) => !under).map(({ name, title }) => html`
       <a href=${href(one.name, name)} aria-current=${name === entry ? "page" : undefined}>${t(title)}</a>`)}
     </nav>
-    <div class="user"><${Theme} /><span class="faint small">${t("shell.user", session)}</span>
+    <div class="user"><${Shortcuts} pipeline=${one?.name} /><${Theme} /><span class="faint small">${t("shell.user", session)}</span>
       <button class="plain" onClick=${logOut}>${t("shell.logOut")}</button></div>
   </header>`;
 }
