@@ -60,7 +60,7 @@ _POLICY = (
 _OPTIONS = (
     click.option("--listen", "address", metavar="ADDRESS", help="Serve page, metrics and API there: 127.0.0.1:8080."),
     *_ACCESS,
-    click.option("--images", metavar="ID", help="The step whose images the page shows; the last one that draws."),
+    click.option("--images", metavar="ID", help="The step whose frames are shown; by default the end of all steps."),
     *_POLICY,
 )
 

@@ -31,10 +31,11 @@ from sightline.server.disks import DiskSurvey
 from sightline.server.event_images import EventImages
 from sightline.server.event_scenes import Trails, scene_of
 from sightline.server.feed import EventFeed
+from sightline.server.frames_shown import FramesShown
 from sightline.server.guard import API, Guard, refusal
 from sightline.server.history import History
 from sightline.server.history_store import HistoryStore, history_path
-from sightline.server.images import ImageEncoder, Images, encoder, viewpoint
+from sightline.server.images import ImageEncoder, Images, encoder
 from sightline.server.journal import Journal
 from sightline.server.limits import Limits
 from sightline.server.live import live_video
@@ -62,9 +63,9 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a pipeline is served. `images` is the id of the step behind which the page's live images are taken: the last
-    one that draws when not given. `policy` is what clients may change. `audit` is the file of the audit log, by default
-    beside that of the tokens.
+    """How a pipeline is served. `images` is the id of the step behind which live video and images are taken: what has
+    passed all steps when not given. `policy` is what clients may change. `audit` is the file of the audit log, by
+    default beside that of the tokens.
     """
 
     images: str | None = None
@@ -78,13 +79,15 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
 
     Raises ConfigurationError when no step has the id `images`.
     """
-    point = viewpoint(pipeline.description, wanted=options.images)
-    journal, encode = Journal(), encoder()
+    frames = FramesShown(pipeline, step=options.images)
+    journal, encode, live = Journal(), encoder(), live_video(pipeline.packets)
     shown, snapshots = None, None
-    if encode is not None and point is not None:
+    if encode is not None:
         shown, snapshots = Images(encode), Images(encode, largest_wh=_LARGEST_SNAPSHOT_WH)
-        pipeline.probe(point, shown.look)
-        pipeline.probe(point, snapshots.look)
+        frames.add(shown.take)
+        frames.add(snapshots.take)
+    if live is not None:
+        frames.add(live.take)
     pipeline.on_message(journal.note)
     mounts = pipeline.mounts
     mounts.is_served = True
@@ -114,7 +117,7 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
         history=history,
         images=shown,
         snapshots=snapshots,
-        live=live_video(pipeline, step=options.images),
+        live=live,
         event_images=None if encode is None else _event_images(pipeline, encode, store=store, epoch=feed.epoch),
         recordings=recordings,
         logs=logs,
@@ -227,7 +230,7 @@ def listen(
     To be called before the pipeline is started. `token` (else the environment's SIGHTLINE_TOKEN) is what whoever asks
     has to show; when there is neither, tokens are those of a file (`sightline token`), and on the loopback, where
     monitoring needs none, the first one is made now.
-    `images` is the id of the step behind which the page's live images are taken: the last one that draws when not
+    `images` is the id of the step behind which live video and images are taken: what has passed all steps when not
     given. `certificate` makes it HTTPS. `policy` is what clients may change.
 
     Raises ConfigurationError.

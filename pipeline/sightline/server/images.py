@@ -1,8 +1,8 @@
-"""Live images: what passes a step of the pipeline, encoded only while somebody looks."""
+"""The newest images of streams, encoded only while somebody looks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from threading import Condition, Lock
@@ -12,8 +12,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sightline.errors import ConfigurationError
-from sightline.graph import PipelineDescription
 from sightline.media import Batch
 from sightline.media.surface import Memory, Surface
 
@@ -47,7 +45,7 @@ _Key = tuple[str, int]
 class Images:
     """The latest image of each stream, at most four a second of each and width, however many look.
 
-    `look` is a probe: while nobody asks for a stream's image it costs a comparison; when somebody does, the next
+    `take` gets all frames: while nobody asks for a stream's image it costs a comparison; when somebody does, the next
     frame is copied in the pipeline's thread and encoded in the thread of who asked, one at a time.
     """
 
@@ -60,8 +58,9 @@ class Images:
         self._surfaces: dict[_Key, Surface] = {}
         self._shown: dict[_Key, _Shown] = {}
 
-    def look(self, batch: Batch) -> None:
+    def take(self, batch: Batch, arrivals_ns: Sequence[int]) -> None:
         """Take a copy of the frames that are wanted."""
+        del arrivals_ns
         if not self._wanted:
             return
         for frame in batch.frames:
@@ -119,15 +118,3 @@ def png_encoder() -> Callable[[npt.NDArray[np.uint8]], bytes] | None:
     """What encodes an image (height, width, 3), RGB, as PNG; None when no package offers it. From any thread."""
     found = entry_points(group=ENCODERS, name="png")
     return next(iter(found)).load() if found else None
-
-
-def viewpoint(description: PipelineDescription, *, wanted: str | None) -> str | None:
-    """The step behind which images are taken: the one asked for, else the last one that changes images (`draw`,
-    `privacy`), else the last step; None when there is no step. Raises ConfigurationError when no step has that id.
-    """
-    steps = list(description.elements())
-    known = [name for name, _ in steps]
-    if wanted is not None and wanted not in known:
-        raise ConfigurationError(f"no step has the id {wanted!r}; the ids are {', '.join(known) or 'none'}")
-    changing = [name for name, element in steps if element.changes_images]
-    return wanted or next(iter([*reversed(changing), *reversed(known)]), None)

@@ -68,10 +68,12 @@ class LiveClient:
 
 
 @contextmanager
-def watching(port: int, token: str, *, plays: tuple[str, ...] = ("h264",)) -> Iterator[LiveClient]:
-    """Watch the stream `gate` of the pipeline `street`."""
+def watching(
+    port: int, token: str, *, plays: tuple[str, ...] = ("h264",), pipeline: str = "street", stream: str = "gate"
+) -> Iterator[LiveClient]:
+    """Watch a stream."""
     query = "&".join([f"token={token}", *(f"plays={one}" for one in plays)])
-    url = f"ws://127.0.0.1:{port}/api/v1/pipelines/street/streams/gate/live?{query}"
+    url = f"ws://127.0.0.1:{port}/api/v1/pipelines/{pipeline}/streams/{stream}/live?{query}"
     with connect(url, max_size=None, open_timeout=PATIENCE_SECONDS) as socket:
         yield LiveClient(socket)
 

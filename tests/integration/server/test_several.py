@@ -16,6 +16,7 @@ from sightline.client import Client
 from tests.integration.dashboard.browser import browser, page, until
 from tests.integration.figures import Record
 from tests.integration.server.conftest import Lint, wait_for
+from tests.integration.server.live_client import watching
 from tests.integration.server.several import (
     API,
     PATIENCE_SECONDS,
@@ -75,6 +76,13 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_live_video_passes_the_front(gate: Server) -> None:
+    with watching(gate.port, gate.viewer, pipeline="gate", stream="cam") as client:
+        numbers = [image.about["found"]["frame"] for image in client.images(5)]
+
+    assert numbers == sorted(set(numbers))
 
 
 @pytest.mark.row(id="D5")

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sightline import Pipeline
-from sightline.errors import ConfigurationError
 from sightline.media import Batch, Surface
-from sightline.server.images import Images, encoder, viewpoint
+from sightline.server.images import Images, encoder
 from sightline.testing import make_frames
 
 
@@ -44,7 +42,7 @@ def running(images: Images) -> Iterator[None]:
 
     def pass_by() -> None:
         while not over.wait(0.001):
-            images.look(Batch(tuple(frames)))
+            images.take(Batch(tuple(frames)), (0, 0))
 
     thread = threading.Thread(target=pass_by)
     thread.start()
@@ -55,7 +53,7 @@ def running(images: Images) -> Iterator[None]:
 
 def test_nothing_is_encoded_while_nobody_looks(images: Images, encode: Encoder) -> None:
     for frame in make_frames(5):
-        images.look(Batch((frame,)))
+        images.take(Batch((frame,)), (0,))
 
     assert encode.surfaces == []
 
@@ -96,12 +94,3 @@ def test_images_of_streams_that_are_gone_are_forgotten(images: Images) -> None:
 
 def test_an_encoder_is_installed() -> None:
     assert encoder() is not None
-
-
-def test_images_are_taken_behind_the_last_step_that_draws() -> None:
-    pipeline = Pipeline(sources={"a": {"pattern": "bars"}}, steps=["draw", {"jsonl": {"path": "a.jsonl"}}])
-
-    assert viewpoint(pipeline.description, wanted=None) == "draw-1"
-    assert viewpoint(pipeline.description, wanted="jsonl-1") == "jsonl-1"
-    with pytest.raises(ConfigurationError, match="draw-1"):
-        viewpoint(pipeline.description, wanted="draw-2")

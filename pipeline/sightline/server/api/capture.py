@@ -52,7 +52,7 @@ def router_of(served: Served) -> APIRouter:
         """
         check_stream(served, stream)
         if served.images is None:
-            raise Refused(HTTPStatus.CONFLICT, "no step is there whose images could be taken")
+            raise Refused(HTTPStatus.CONFLICT, "no installed package encodes images")
         served.images.keep(pipeline.description.sources)
         return _image(await threads.run(partial(served.images.jpeg, stream, width=width)))
 
@@ -81,7 +81,7 @@ def router_of(served: Served) -> APIRouter:
         del actor
         check_stream(served, stream)
         if served.snapshots is None:
-            raise Refused(HTTPStatus.CONFLICT, "no step is there whose images could be taken")
+            raise Refused(HTTPStatus.CONFLICT, "no installed package encodes images")
         return _image(await threads.run(partial(served.snapshots.jpeg, stream)))
 
     return router

@@ -15,6 +15,7 @@ import pytest
 from sightline import Pipeline
 from sightline.media import Stream
 from sightline.server import Listener, listen
+from sightline_plugins.draw.privacy import Privacy
 from sightline_plugins.live import live
 from tests.integration.server.api.conftest import PLAZA, REPLAY
 from tests.integration.server.conftest import TOKEN, ask, endless, wait_for
@@ -155,3 +156,25 @@ def test_an_image_is_as_wide_as_asked_for() -> None:
 
     assert [image_size(one.body) for one in answers[:2]] == [(640, 360), (320, 180)]
     assert answers[2].status == 422
+
+
+def test_what_a_step_hides_that_was_added_later_is_seen_no_more() -> None:
+    privacy = Privacy.model_validate({"on": "car", "detector": "replay-1", "method": "fill"})
+    with served(TRACKED) as (listener, pipeline), watching(listener.port, TOKEN) as client:
+        while client.next().format["codec"] != CAMERA:
+            continue
+        before = dark_share(listener.port)
+        pipeline.change(lambda now: now.model_copy(update={"steps": (*now.steps, privacy)}), prove=0).applied.wait(300)
+        wait_for(lambda: dark_share(listener.port) > before + 0.01)
+        while client.next().format["codec"] == CAMERA:
+            continue
+        images = client.images(3)
+
+    assert {one.format["codec"] for one in images} != {CAMERA}
+
+
+def dark_share(port: int) -> float:
+    """The share of the newest image that is black, as what `fill` hides."""
+    with av.open(io.BytesIO(ask(port, IMAGE, token=TOKEN).body)) as container:
+        image = next(container.decode(video=0)).to_ndarray(format="gray")
+    return float((image < 24).mean())

@@ -1,0 +1,71 @@
+"""Which frames of a running pipeline people get to see: live video, images and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from time import monotonic_ns
+
+from sightline.graph import Element, PipelineDescription
+from sightline.media import Batch
+from sightline.pipeline import Pipeline
+
+FrameTaker = Callable[[Batch, Sequence[int]], None]
+"""Takes frames, with the monotonic time (nanoseconds) at which each arrived; quick, and called from any thread."""
+
+
+class FramesShown:
+    """Gives frames to those who show them: frames that have passed all steps of the main line; with `step`, those that
+    leave that one.
+
+    Where a step in a branch hides or changes something, the frames behind the last such step are shown instead: what is
+    hidden from those who watch a branch is not to be seen here. Steps may change while the pipeline runs.
+
+    To be made before the pipeline starts. Raises ConfigurationError when there is no such step.
+    """
+
+    def __init__(self, pipeline: Pipeline, *, step: str | None) -> None:
+        self._pipeline = pipeline
+        self._step = step
+        self._takers: list[FrameTaker] = []
+        self._description: PipelineDescription | None = None
+        self._point: str | None = None
+        self._probed: set[str] = set()
+        pipeline.on_batches(self._finish)
+        self._look()
+
+    def add(self, taker: FrameTaker) -> None:
+        """Give frames to this one, too."""
+        self._takers.append(taker)
+
+    def _finish(self, batch: Batch, arrivals_ns: Sequence[int]) -> None:
+        self._look()
+        if self._point is None:
+            self._give(batch, arrivals_ns)
+
+    def _leave(self, step: str, batch: Batch) -> None:
+        if step == self._point:
+            self._give(batch, (monotonic_ns(),) * len(batch))
+
+    def _give(self, batch: Batch, arrivals_ns: Sequence[int]) -> None:
+        for take in self._takers:
+            take(batch, arrivals_ns)
+
+    def _look(self) -> None:
+        """Choose where frames are taken, if the steps have changed."""
+        description = self._pipeline.description
+        if description is self._description:
+            return
+        point = self._step or next(iter(reversed(list(hiding_in_branches(description)))), None)
+        if point is not None and point not in self._probed:
+            self._pipeline.probe(point, partial(self._leave, point))
+            self._probed.add(point)
+        self._point, self._description = point, description
+
+
+def hiding_in_branches(description: PipelineDescription) -> Iterator[str]:
+    """Yield the ids of the steps in branches that change images, and do not only draw."""
+    main_line = {id(step) for step in description.steps if isinstance(step, Element)}
+    for name, element in description.elements():
+        if id(element) not in main_line and element.changes_images and not element.draws_only:
+            yield name
