@@ -175,6 +175,6 @@ def test_what_a_step_hides_that_was_added_later_is_seen_no_more() -> None:
 
 def dark_share(port: int) -> float:
     """The share of the newest image that is black, as what `fill` hides."""
-    with av.open(io.BytesIO(ask(port, IMAGE, token=TOKEN).body)) as container:
+    with av.open(io.BytesIO(ask(port, IMAGE, token=TOKEN).body), "r") as container:
         image = next(container.decode(video=0)).to_ndarray(format="gray")
     return float((image < 24).mean())
