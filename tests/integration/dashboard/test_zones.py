@@ -265,6 +265,24 @@ def test_what_another_one_changed_is_shown_and_one_chooses(editor: Editor) -> No
     assert (editor.rules()["box"]["limit"], "other" in editor.rules()) == (3, True)
 
 
+def test_whoever_was_slower_is_told_and_loses_nothing(editor: Editor) -> None:
+    editor.open()
+    page = editor.page
+    page.click(".rule:has-text('box')")
+    editor.name("square")
+    page.route("**/street/rules", lambda route: route.abort())  # the page does not see that another one comes first
+    with Client(editor.listener.url, token=editor.token) as client:
+        client.pipeline().put_rule("lines-1", "road", {"from": [0.2, 0.5], "to": [0.8, 0.5]})
+    page.click("text=Save to the running pipeline")
+    page.wait_for_selector("text=Somebody else was quicker.")
+
+    page.unroute("**/street/rules")
+    until(page, "document.querySelector('[data-shape=road]').ariaLabel.endsWith('50.0 % from the top')")
+    editor.save()
+    rules = editor.rules()
+    assert (rules["road"]["from"], "square" in rules) == ([0.2, 0.5], True)
+
+
 def test_a_change_that_was_taken_back_says_why_and_is_not_lost(editor: Editor) -> None:
     editor.open()
     page = editor.page
@@ -298,16 +316,24 @@ def test_unsaved_changes_are_kept_and_asked_about(editor: Editor) -> None:
 
 
 def test_a_phone_draws_by_touch_without_scrolling_sideways(editor: Editor) -> None:
-    context = editor.page.context.browser
-    assert context is not None
-    with context.new_context(viewport=PHONE, has_touch=True, is_mobile=True) as phone:  # type: ignore[arg-type]
-        page = phone.new_page()
+    browser = editor.page.context.browser
+    assert browser is not None
+    with browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True) as context:  # type: ignore[arg-type]
+        page = context.new_page()
         touching = Editor(page, editor.listener, editor.token, editor.file)
         touching.open()
         page.tap("button:text-is('New line')")
         page.touchscreen.tap(*touching.place(0.2, 0.3))
         page.touchscreen.tap(*touching.place(0.8, 0.3))
         page.wait_for_selector(".rule:has-text('line')")
+        touch = context.new_cdp_session(page)
+        for kind, places in (("Start", [(0.8, 0.3)]), ("Move", [(0.7, 0.4), (0.6, 0.5)]), ("End", [])):
+            for x, y in [touching.place(*one) for one in places] or [(None, None)]:
+                at = [] if x is None else [{"x": x, "y": y}]
+                touch.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": at})
+        until(
+            page, "document.querySelector('[aria-label^=\"Point 2 of 2\"]').ariaLabel.includes('60.0 % from the left')"
+        )
 
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
         check_accessible(page)

@@ -21,6 +21,16 @@ export function placeForStep(elements, kinds, stream) {
   return { after: null, before: ["track"], needsModel: true };
 }
 
+/** A step to add whose detector has another model. */
+export const withModel = (step, model) => ({
+  ...step, before: step.before.map((one) => (one.detect ? { detect: { ...one.detect, model } } : one)),
+});
+
+/** The model that finds the objects. */
+export const Model = ({ value, onModel, ...handlers }) => html`<div class="option"><label class="option-name" for="new-model">${t("zones.model")}</label>
+  <input id="new-model" required value=${value} onInput=${(event) => onModel(event.target.value)} ...${handlers} autocomplete="off" aria-describedby="new-model-help" />
+  <p class="prose" id="new-model-help">${t("zones.modelHelp")}</p></div>`;
+
 /** Asks how a step is to be added; `onStep` gets it as a draft holds it. */
 export function NewStepDialog({ kind, place, stream, hasOtherStreams, onStep, onClose }) {
   const [isOnly, setOnly] = useState(false);
@@ -39,9 +49,7 @@ export function NewStepDialog({ kind, place, stream, hasOtherStreams, onStep, on
         ? t("zones.newStepFirst", { steps: names, stream })
         : t("zones.newStepAfter", { kind: kind.kind, steps: names, stream, after: place.after })}</p>
       <p class="faint small">${kind.purpose}</p>
-      ${place.needsModel && html`<div class="option"><label class="option-name" for="new-model">${t("zones.model")}</label>
-        <input id="new-model" required value=${model} onInput=${(event) => setModel(event.target.value)} autocomplete="off" aria-describedby="new-model-help" />
-        <p class="prose" id="new-model-help">${t("zones.modelHelp")}</p></div>`}
+      ${place.needsModel && html`<${Model} value=${model} onModel=${setModel} />`}
       ${hasOtherStreams && html`<label class="line"><input type="checkbox" checked=${isOnly} onChange=${(event) => setOnly(event.target.checked)} />
         ${t("zones.newStepOnly", { stream })}</label>`}
       <div class="bar"><button class="main">${t("zones.newStepStart")}</button><button type="button" onClick=${onClose}>${t("zones.drawCancel")}</button></div>

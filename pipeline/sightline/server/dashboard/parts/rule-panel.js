@@ -5,6 +5,7 @@ import { Badge, Panel } from "./basic.js";
 import { Field, faultIn } from "./fields.js";
 import { within } from "./geometry.js";
 import { html, useState } from "../lib.js";
+import { Model } from "./new-step.js";
 import { t } from "../texts/index.js";
 
 /** What a rule counts, in its own words. */
@@ -17,7 +18,7 @@ export const countsText = (counts) => Object.entries(counts ?? {}).map(([name, v
 export function RuleList({ steps, shapes, chosen, onChoose }) {
   return html`<div class="rule-lists">${steps.filter((step) => shapes.some((one) => one.element === step.key)).map((step) => html`
     <div class="rule-step" key=${step.key}>
-      <h3>${step.isNew ? step.kind : step.key}${" "}${step.isNew && html`<${Badge} kind="warn">${t("zones.newStepMark")}</${Badge}>`}
+      <h3>${step.isNew ? step.kind : step.key}${" "}${step.isNew && html`<${Badge} kind="warn">${t("zones.newStepMark")}</${Badge}>`}${" "}
         ${step.streams && html`<span class="faint small">${t("zones.stepStreams", { streams: step.streams.join(", ") })}</span>`}</h3>
       <ul class="rule-list">${shapes.filter((one) => one.element === step.key).map((one) => html`
         <li key=${one.id}><button class="rule plain" aria-pressed=${one.id === chosen ? "true" : "false"} onClick=${() => onChoose(one.id, null)}>
@@ -33,7 +34,7 @@ export function RuleList({ steps, shapes, chosen, onChoose }) {
  * The form of a rule: its name, step, options as its schema has them, and its points as numbers. `onShape(shape, goesOn)`
  * gets what is typed, `onDone` when the field is left; `revision` is another one when values were changed elsewhere.
  */
-export function RuleForm({ shape, steps, step, taken, size, revision, isDisabled, onShape, onDone, children }) {
+export function RuleForm({ shape, steps, step, taken, size, revision, isDisabled, onShape, onDone, onModel, children }) {
   const { drawing } = step;
   const same = steps.filter((one) => one.kind === step.kind);
   const move = (element) => onShape({ ...shape, element, name: freeName(shape.name, taken(element)) });
@@ -45,6 +46,7 @@ export function RuleForm({ shape, steps, step, taken, size, revision, isDisabled
       <select id="rule-step" value=${shape.element} disabled=${isDisabled} onChange=${(event) => move(event.target.value)}>
         ${same.map((one) => html`<option value=${one.key}>${one.isNew ? t("zones.newStep") : one.key}</option>`)}
       </select></div>`}
+    ${step.model !== undefined && html`<${Model} value=${step.model} onModel=${onModel} onBlur=${onDone} />`}
     <${RuleOptions} key=${`${shape.id} ${revision}`} shape=${shape} step=${step} isDisabled=${isDisabled} onShape=${onShape} onDone=${onDone} />
     <${Points} shape=${shape} drawing=${drawing} size=${size} isDisabled=${isDisabled} onShape=${onShape} />
   </${Panel}>`;

@@ -93,7 +93,8 @@ export function ShapeLayer({ shapes, chosen, point, label, isFixed, onChoose, on
   const drop = (event) => {
     if (drag.current?.pointer !== event.pointerId) return;
     drag.current = null;
-    onDone();
+    if (event.type === "pointercancel") onCancel(); // it became a swipe that scrolls
+    else onDone();
   };
   useEffect(() => {
     if (isNew.current) svg.current.querySelector(".handle.is-chosen")?.focus({ preventScroll: true });
@@ -120,7 +121,7 @@ export function ShapeLayer({ shapes, chosen, point, label, isFixed, onChoose, on
   const release = (event) => event.key in STEPS && onDone();
 
   const px = ([x, y]) => [x * size[0], y * size[1]];
-  return html`<svg ref=${svg} class="shapes ${isDrawing ? "is-drawing" : ""}" role="group" aria-label=${label}
+  return html`<svg ref=${svg} class="shapes ${isDrawing ? "is-drawing" : ""} ${isDrawing || shape ? "is-taken" : ""}" role="group" aria-label=${label}
       onPointerMove=${pull} onPointerUp=${drop} onPointerCancel=${drop}
       onPointerDown=${(event) => event.target === svg.current && !isDrawing && onChoose(null, null)}>
     ${size[0] > 0 && html`

@@ -7,7 +7,7 @@ import { Empty, ErrorBox, Loading, Panel } from "../parts/basic.js";
 import { changeCount, draftOf, isChanged, keptDraft, newId, useDraft } from "../parts/draft.js";
 import { Drawing, canFinish } from "../parts/drawing.js";
 import { cut, faults, middle } from "../parts/geometry.js";
-import { NewStepDialog, placeForStep } from "../parts/new-step.js";
+import { NewStepDialog, placeForStep, withModel } from "../parts/new-step.js";
 import { attempt, notify } from "../parts/notices.js";
 import { Player } from "../parts/player.js";
 import { RuleForm, RuleList, countsText, optionFaults } from "../parts/rule-panel.js";
@@ -133,6 +133,7 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
     edit(({ shapes, steps: own }) => ({ shapes, steps: [...own.filter((one) => one.key !== step.key), step] }));
     setDrawing({ what: kinds.find((one) => one.kind === step.kind).outline, points: [], element: step.key });
   };
+  const setModel = (model) => edit(({ shapes, steps: own }) => ({ shapes, steps: own.map((one) => (one.key === shape.element ? withModel(one, model) : one)) }), true);
   const finish = (points) => {
     setDrawing(null);
     setSaid("");
@@ -191,6 +192,12 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
     await rules.refresh();
     setBusy("");
   };
+  const discard = () => {
+    act("open", { draft: draftOf(rules.data, rules.tag) });
+    choose(null, null);
+    setFailure(null);
+    setKeptAt(0);
+  };
   const keys = (event) => {
     const isHere = event.target === document.body || place.current?.contains(event.target);
     if (!isHere || event.target.closest("input, select, textarea, dialog")) return;
@@ -214,11 +221,11 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
       <label>${t("zones.stream")}<select value=${stream.name} onChange=${(event) => go(href(pipeline, "zones", [event.target.value]))}>
         ${streams.map(({ name }) => html`<option value=${name}>${name}</option>`)}</select></label>
       ${isOperator && html`<${SaveBar} pipeline=${pipeline} draft=${draft} isDirty=${isDirty} busy=${busy} wrong=${wrong} isAdmin=${isAdmin}
-        onSave=${save} onDiscard=${() => act("open", { draft: draftOf(rules.data, rules.tag) })} />`}
+        onSave=${save} onDiscard=${discard} />`}
     </div>
     ${keptAt > 0 && isDirty && html`<p class="alarm warn conflict" role="status"><span>${t("zones.kept", { time: timeOfDay(keptAt) })}</span>
       <button onClick=${() => setKeptAt(0)}>${t("zones.keptGoOn")}</button>
-      <button onClick=${() => act("open", { draft: draftOf(rules.data, rules.tag) })}>${t("zones.discard")}</button></p>`}
+      <button onClick=${discard}>${t("zones.discard")}</button></p>`}
     <${Conflicts} draft=${draft} onSettle=${(one) => elsewhere("settle", one)} />
     <${ErrorBox} error=${failure} />
     <div class="zones">
@@ -251,7 +258,7 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
           <${RuleList} steps=${steps} shapes=${drawn} chosen=${chosen} onChoose=${choose} />
         </${Panel}>
         ${shape && html`<${RuleForm} shape=${shape} steps=${steps.filter((one) => worksOn(one.streams, stream.name))} step=${stepOf(shape.element)} taken=${taken}
-          size=${sizeFor(stepOf(shape.element))} revision=${revision} isDisabled=${!isOperator} onShape=${put} onDone=${() => act("done")}>
+          size=${sizeFor(stepOf(shape.element))} revision=${revision} isDisabled=${!isOperator} onShape=${put} onDone=${() => act("done")} onModel=${setModel}>
           ${isOperator && html`
             <button onClick=${duplicate}>${t("zones.copy")}</button>
             ${shape.outline === "zone" && html`<button onClick=${() => setDrawing({ what: "cut", points: [] })}>${t("zones.cut")}</button>`}
@@ -286,6 +293,7 @@ function stepsOf(elements, kinds, added) {
     drawing: drawingOf(kindOf(one.kind)),
     streams: one.options.streams,
     isPixels: false,
+    model: one.before.find((step) => step.detect)?.detect.model,
     labels: one.before.length ? null : labelsAt(one.after),
     isNew: true,
   }))];
