@@ -11,6 +11,7 @@ const BODY = [
   [1, 2], [0, 1], [0, 2], [1, 3], [2, 4], [3, 5], [4, 6],
 ];
 const SURE = 0.3; // keypoints below are not drawn
+const SMALL = 480; // width in CSS pixels below which labels are only names
 const LONGEST = 32; // characters of a label or name
 const TRAIL_TICKS = 2 * 90_000;
 
@@ -53,7 +54,9 @@ export function drawOverlay(context, about, place, overlays, trails) {
   const scale = { x: place.width / about.size[0], y: place.height / about.size[1] };
   const at = (x, y) => [place.left + x * scale.x, place.top + y * scale.y];
   const pen = { context, place, at, line: Math.max(1.5, place.height / 300) * Math.min(place.scale, 2), unit: place.scale };
-  pen.text = Math.min(Math.max(11, place.height / place.scale / 32), 18) * place.scale;
+  pen.isSmall = place.width / place.scale < SMALL;
+  pen.text = Math.min(Math.max(pen.isSmall ? 10 : 11, place.height / place.scale / 32), 18) * place.scale;
+  pen.taken = [];
   context.lineJoin = context.lineCap = "round";
   context.textBaseline = "middle";
   context.font = `600 ${pen.text}px system-ui, sans-serif`;
@@ -65,10 +68,14 @@ export function drawOverlay(context, about, place, overlays, trails) {
     if (overlays.boxes) drawBox(pen, one, colors[index]);
     if (overlays.boxes && one.keypoints) drawKeypoints(pen, one.keypoints, colors[index]);
   });
-  if (overlays.labels) about.objects.forEach((one, index) => drawLabel(pen, one, colors[index], overlays.tracks));
   if (overlays.counts) about.shapes.forEach((shape) => drawCounts(pen, shape));
-  context.restore();
+  if (!overlays.labels) return context.restore();
+  const largestFirst = [...about.objects.keys()].sort((one, other) => areaOf(about.objects[other]) - areaOf(about.objects[one]));
+  for (const index of largestFirst) drawLabel(pen, about.objects[index], colors[index], overlays.tracks);
+  return context.restore();
 }
+
+const areaOf = ({ box: [left, top, right, bottom] }) => (right - left) * (bottom - top);
 
 function trace(context, points, closed) {
   context.beginPath();
@@ -115,12 +122,15 @@ function drawKeypoints({ context, at, line }, points, color) {
 
 const short = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);
 
-/** Text on a plate in a colour, inside the image. */
-function plate({ context, place, text, unit }, words, x, y, background, color = "#000") {
+/** Text on a plate in a colour, inside the image; not where it would cover another one, unless it `mustBe`. */
+function plate({ context, place, text, unit, taken }, words, x, y, { background, color = "#000", mustBe = false }) {
   const width = context.measureText(words).width + 8 * unit;
   const height = text * 1.35;
   const left = Math.max(place.left, Math.min(x, place.left + place.width - width));
   const top = Math.max(place.top, Math.min(y, place.top + place.height - height));
+  const covers = (other) => left < other.right && other.left < left + width && top < other.bottom && other.top < top + height;
+  if (!mustBe && taken.some(covers)) return;
+  taken.push({ left, top, right: left + width, bottom: top + height });
   context.fillStyle = background;
   context.beginPath();
   context.roundRect(left, top, width, height, 3 * unit);
@@ -140,13 +150,16 @@ export function attributeTexts(attributes) {
 
 function drawLabel(pen, one, color, withTrack) {
   const [left, top, , bottom] = one.box;
-  const sure = one.confidence === null || one.confidence === undefined ? "" : ` ${Math.round(100 * one.confidence)} %`;
-  const track = withTrack && one.track_id >= 0 ? ` #${one.track_id}` : "";
+  const isSure = one.confidence !== null && one.confidence !== undefined;
+  const sure = isSure && !pen.isSmall ? ` ${Math.round(100 * one.confidence)} %` : "";
+  const track = withTrack && one.track_id >= 0 && !pen.isSmall ? ` #${one.track_id}` : "";
   const isPart = one.parent >= 0;
   const [x, y] = pen.at(left, isPart ? bottom : top);
-  plate(pen, `${short(one.label)}${track}${sure}`, x - pen.line / 2, isPart ? y : y - pen.text * 1.35, css(color, 0.92));
+  plate(pen, `${short(one.label)}${track}${sure}`, x - pen.line / 2, isPart ? y : y - pen.text * 1.35, { background: css(color, 0.92) });
+  if (pen.isSmall) return;
   const told = attributeTexts(one.attributes ?? {}).join(" ");
-  if (told) plate(pen, short(told), x - pen.line / 2, pen.at(left, bottom)[1] + (isPart ? pen.text * 1.35 : 0), "rgb(0 0 0 / .7)", "#fff");
+  const below = pen.at(left, bottom)[1] + (isPart ? pen.text * 1.35 : 0);
+  if (told) plate(pen, short(told), x - pen.line / 2, below, { background: "rgb(0 0 0 / .7)", color: "#fff" });
 }
 
 function drawShape({ context, at, line }, { kind, points }) {
@@ -165,7 +178,8 @@ function drawCounts(pen, { kind, name, points, counts }) {
   const sum = points.reduce((so, [x, y]) => [so[0] + x, so[1] + y], [0, 0]);
   const [x, y] = pen.at(sum[0] / points.length, sum[1] / points.length);
   const width = pen.context.measureText(told).width + 8 * pen.unit;
-  plate(pen, told, x - width / 2, y - pen.text * 0.7, css(kind === "zone" ? ZONE : LINE, 0.92));
+  const background = css(kind === "zone" ? ZONE : LINE, 0.92);
+  plate(pen, told, x - width / 2, y - pen.text * 0.7, { background, mustBe: true });
 }
 
 /** Fill a mask: run lengths of the whole image, column by column, as COCO compresses them. */
