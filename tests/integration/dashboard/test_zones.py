@@ -327,10 +327,10 @@ def test_a_phone_draws_by_touch_without_scrolling_sideways(editor: Editor) -> No
         page.touchscreen.tap(*touching.place(0.8, 0.3))
         page.wait_for_selector(".rule:has-text('line')")
         touch = context.new_cdp_session(page)
-        for kind, places in (("Start", [(0.8, 0.3)]), ("Move", [(0.7, 0.4), (0.6, 0.5)]), ("End", [])):
-            for x, y in [touching.place(*one) for one in places] or [(None, None)]:
-                at = [] if x is None else [{"x": x, "y": y}]
-                touch.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": at})
+        steps = [("touchStart", (0.8, 0.3)), ("touchMove", (0.7, 0.4)), ("touchMove", (0.6, 0.5)), ("touchEnd", None)]
+        for kind, place in steps:
+            points = [dict(zip("xy", touching.place(*place), strict=True))] if place else []
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
         until(
             page, "document.querySelector('[aria-label^=\"Point 2 of 2\"]').ariaLabel.includes('60.0 % from the left')"
         )
