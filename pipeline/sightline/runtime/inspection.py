@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from threading import Event, Lock
+from zlib import crc32
+
+import numpy as np
 
 from sightline.graph import Element, Operator, Pending, PipelineDescription, Step
 from sightline.graph.inspection import ModelWork, ShowsWork
 from sightline.media import Batch, Objects, Stream
 from sightline.media import Event as FrameEvent
 from sightline.media.surface import Memory, Surface
+from sightline.redaction import redact
 from sightline.runtime.scheduling.rule_findings import new_events
 
 
@@ -60,11 +64,16 @@ class FrameInspection:
         self._left = set(self.elements)
         self._done = Event()
         self._is_closed = False
+        self._failure = ""
 
     def begin(self, batch: Batch) -> None:
         """Note the first frame of the stream in a batch, before its first step."""
         frame = next(frame for frame in batch.frames if frame.stream.name == self.stream)
-        image = _copied(frame.surface)
+        try:
+            image = _copied(frame.surface)
+        except Exception as error:  # noqa: BLE001  whoever looks must not stop the run; they are shown why
+            self.stop_looking(error)
+            return
         with self._lock:
             self.frame = InspectedFrame(frame.stream, frame.index, frame.pts_ns, frame.capture_ns, frame.size_wh)
             self._images[""] = image
@@ -79,7 +88,7 @@ class FrameInspection:
                 step = StepInspection(element_id, given.objects.of_frame(row))
                 with self._lock:
                     self.steps[element_id] = step
-                return StepWatch(self, element, given, row, step)
+                return StepWatch(self, element, given, row, step, _sum_of(frame.surface))
         return None
 
     def left(self, step: StepInspection, *, image: Surface | None = None) -> None:
@@ -91,6 +100,12 @@ class FrameInspection:
             is_done = not self._left
         if is_done:
             self._done.set()
+
+    def stop_looking(self, error: BaseException) -> None:
+        """Show no image and wait for nothing more, because looking at the frame has failed."""
+        self._failure = redact(f"it could not be copied: {type(error).__name__}: {error}")
+        self.close()
+        self._done.set()
 
     def wait(self, seconds: float) -> bool:
         """Wait until the frame has passed all steps; return whether it has."""
@@ -108,9 +123,9 @@ class FrameInspection:
     def image(self) -> tuple[Surface | None, str]:
         """Return the image that may be shown, in host memory, or None and the reason."""
         with self._lock:
-            images = dict(self._images)
+            images = {} if self._failure else dict(self._images)
         if not images:
-            return None, "no frame came"
+            return None, self._failure or "no frame came"
         unknown = [name for name in self.missing if _may_hide(self.elements[name])]
         if unknown:
             return None, f"the frame has not passed {', '.join(unknown)}, which may hide parts of it"
@@ -133,6 +148,7 @@ class StepWatch:
     given: Batch
     row: int
     step: StepInspection
+    sum_before: int | None
 
     def process(self, operator: Operator) -> Batch | Pending:
         """Let the operator process the batch; show what its model does if it can."""
@@ -147,11 +163,22 @@ class StepWatch:
 
     def leave(self, result: Batch) -> None:
         """Take what the step made of the batch."""
-        row, step, surface = self.row, self.step, result.frames[self.row].surface
-        step.after = result.objects.of_frame(row)
-        step.events = tuple(event for event in new_events(self.given.events, result.events) if event.frame == row)
-        is_other = surface is not self.given.frames[row].surface and not self.element.draws_only
-        self.inspection.left(step, image=_copied(surface) if is_other else None)
+        try:
+            image = _copied(result.frames[self.row].surface) if self._may_have_hidden(result) else None
+            events = [event for event in new_events(self.given.events, result.events) if event.frame == self.row]
+            self.step.after, self.step.events = result.objects.of_frame(self.row), tuple(events)
+        except Exception as error:  # noqa: BLE001  whoever looks must not stop the run; they are shown why
+            self.inspection.stop_looking(error)
+            return
+        self.inspection.left(self.step, image=image)
+
+    def _may_have_hidden(self, result: Batch) -> bool:
+        """Whether the step gave another image, or wrote into this one, and that not only to show something."""
+        if self.element.draws_only:
+            return False
+        surface = result.frames[self.row].surface
+        is_same = surface is self.given.frames[self.row].surface and _sum_of(surface) == self.sum_before
+        return self.element.changes_images or not is_same
 
     def fail(self, text: str) -> None:
         """Note that the step failed on the frame, which goes on without it."""
@@ -166,6 +193,16 @@ def _takes(element: Element, stream: str) -> bool:
 
 def _may_hide(element: Element) -> bool:
     return element.changes_images and not element.draws_only
+
+
+def _sum_of(surface: Surface) -> int | None:
+    """A sum by which a change of pixels in host memory is noticed; those in a GPU's are never changed in place."""
+    if surface.memory is not Memory.HOST:
+        return None
+    total = 0
+    for plane in surface.planes:
+        total = crc32(np.ascontiguousarray(plane).data, total)
+    return total
 
 
 def _copied(surface: Surface) -> Surface:

@@ -50,6 +50,24 @@ def _painted(surface: Surface, level: int) -> Surface:
     return own
 
 
+class PaintInPlace(Element):
+    """Writes the number of the frame into the image that it was given, without a word about it."""
+
+    name: ClassVar[str] = "in_place"
+
+    def build(self, site: Site) -> Operator:
+        del site
+        return _PainterInPlace()
+
+
+class _PainterInPlace(Operator):
+    def process(self, batch: Batch) -> Batch:
+        for frame in batch.frames:
+            for plane in frame.surface.planes:
+                plane[...] = min(frame.index, 255)
+        return batch
+
+
 class Broken(Element):
     """Fails on every frame."""
 
@@ -127,6 +145,15 @@ def test_what_a_step_hides_is_never_shown() -> None:
     assert level_of(inspected(Tally(), Paint(level=77), Tally())) == 77
     assert level_of(inspected(Paint(level=77), Paint(level=78))) == 78
     assert level_of(inspected(Tee(branches={"a": (Tally(), Paint(level=77))}), Tally())) == 77
+
+
+def test_what_a_step_hides_in_place_is_not_shown_either() -> None:
+    inspection = inspected(PaintInPlace(), Tally())
+
+    level = level_of(inspection)
+    assert inspection.frame is not None
+    assert level is not None
+    assert level >= inspection.frame.index  # the frames of a batch share one image here; before it shows an earlier one
 
 
 def test_what_a_step_draws_is_not_in_the_image() -> None:
