@@ -41,7 +41,7 @@ export default function GraphScreen({ pipeline, rest, query }) {
     <div class="graph-work ${step ? "open" : ""}">
       <${Canvas} graph=${graph.data} figures=${figures} status=${status} selected=${selected} onSelect=${select} />
       ${step && html`<${StepPanel} key=${step.id} pipeline=${pipeline} step=${step} onClose=${close}>
-        <p><${InspectButton} onClick=${() => inspect(streams[0], step.id)} disabled=${!streams.length} /></p>
+        <p class="graph-inspect"><${InspectButton} onClick=${() => inspect(streams[0], step.id)} disabled=${!streams.length} /></p>
       </${StepPanel}>`}
     </div>
     ${figures && html`<div class="panels graph-tables">

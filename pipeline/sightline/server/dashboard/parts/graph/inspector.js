@@ -58,7 +58,7 @@ function Step({ pipeline, found, step }) {
   const boxes = view === "raw" ? rawBoxes(target, threshold) : step[view].map((one) => ({ ...one, kind: view }));
   return html`
     ${step.failure && html`<p class="alarm bad" role="alert">${step.failure}</p>`}
-    ${step.is_model && targets.length === 0 && step.state === "done" && html`<p class="faint">${t("inspect.didNotRun")}</p>`}
+    ${step.is_model && targets.length === 0 && step.state === "done" && html`<p class="faint inspect-note">${t("inspect.didNotRun")}</p>`}
     ${found.image_note && html`<p class="faint small">${found.image_note}</p>`}
     <div class="inspect-columns ${target ? "two" : ""}">
       <div>

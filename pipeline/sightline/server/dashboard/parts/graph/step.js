@@ -85,8 +85,7 @@ function Options({ pipeline, info, tag, reload }) {
   const anew = sorted.filter((name) => !isLive(name));
   return html`<form class="graph-options" novalidate onSubmit=${apply}>
     ${!isAdmin && html`<p class="faint small">${t("graph.needsAdmin")}</p>`}
-    ${others.length > 0 && html`<p class="faint small">${t("graph.others", { names: others.join(", ") })}
-      <a href=${href(pipeline, "zones")}>${t("graph.editOthers")}</a></p>`}
+    ${others.length > 0 && html`<p class="faint small">${t("graph.others", { names: others.join(", ") })}${" "}<a href=${href(pipeline, "zones")}>${t("graph.editOthers")}</a></p>`}
     ${live.length > 0 && html`<fieldset><legend>${t("graph.live")}</legend>${live.map(field)}</fieldset>`}
     <fieldset><legend>${t("graph.anew")}</legend>
       ${anew.filter(isShown).map(field)}
