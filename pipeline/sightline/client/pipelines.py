@@ -265,6 +265,10 @@ class PipelineClient:
         given = {name: value for name, value in wanted.items() if value is not None}
         self._connection.write("POST", self._below("streams", stream, "record"), json=given)
 
+    def image(self, stream: str, *, width: int | None = None) -> bytes:
+        """The newest frame of a stream as JPEG, no wider than about `width` (160, 320, 640, 960)."""
+        return self._connection.read(self._below("streams", stream, "image.jpg"), query={"width": width}).content
+
     def snapshot(self, stream: str) -> bytes:
         """The next frame of a stream in full size, as JPEG."""
         return self._connection.write("POST", self._below("streams", stream, "snapshot")).content

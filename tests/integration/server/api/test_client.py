@@ -179,6 +179,10 @@ def test_a_configuration_is_checked_applied_and_rolled_back(street: PipelineClie
         street.roll_back("0" * 16)
 
 
+def test_the_newest_image_is_a_jpeg(street: PipelineClient) -> None:
+    assert street.image("gate", width=160).startswith(b"\xff\xd8")
+
+
 def test_a_snapshot_is_a_jpeg(street: PipelineClient) -> None:
     assert street.snapshot("gate").startswith(b"\xff\xd8")
 

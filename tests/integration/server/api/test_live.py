@@ -64,6 +64,49 @@ def test_the_packets_of_a_file_are_passed_on_with_what_was_found_on_each_frame()
     assert pixels_of(images)[0].shape == (540, 960, 3)
 
 
+def test_what_was_found_is_about_the_image_that_is_shown_at_that_time_also_with_b_frames() -> None:
+    with served(TRACKED) as (listener, _), watching(listener.port, TOKEN) as client:
+        while client.next().format["codec"] != CAMERA:
+            continue
+        messages = [client.next() for _ in range(120)]
+
+    shown = [one.ticks for one in messages if one.data]
+    told = {one.ticks: one.about["found"]["frame"] for one in messages if one.about}
+    assert shown != sorted(shown)
+    settled = sorted(told)[10:-10]
+    assert set(settled) <= set(shown)
+    first = settled[0]
+    assert [ticks - first for ticks in settled] == [4_500 * (told[ticks] - told[first]) for ticks in settled]
+
+
+def test_a_codec_that_the_client_does_not_play_is_jpeg_and_its_own_where_it_does(tmp_path: Path) -> None:
+    source = {"uri": str(write_hevc(tmp_path / "red.mp4")), "realtime": True, "loop": True}
+    with served(["draw"], source) as (listener, _):
+        with watching(listener.port, TOKEN) as client:
+            while client.next().format["way"] != "jpeg":
+                continue
+            stills = pixels_of(client.images(2))
+        with watching(listener.port, TOKEN, plays=("h264", "h265")) as client:
+            while not (image := client.next()).format.get("codec", "").startswith("hvc1"):
+                continue
+            video = pixels_of([image])
+
+    for pixels in (stills[-1], video[-1]):
+        assert np.abs(pixels[100:200, 100:200].astype(int) - (200, 40, 40)).max() < 16
+
+
+def write_hevc(path: Path) -> Path:
+    """A red clip of five seconds in H.265, with a key frame each second."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx265", rate=25, options={"x265-params": "keyint=25:bframes=0:log-level=none"})
+        stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
+        red = np.full((240, 320, 3), (200, 40, 40), np.uint8)
+        for _ in range(125):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(red, "rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
 def test_overlays_that_were_drawn_are_left_to_the_browser() -> None:
     with served([*TRACKED, "draw"]) as (listener, _):
         images = passed_on(listener.port)
