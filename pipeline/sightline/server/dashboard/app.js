@@ -67,8 +67,8 @@ function Header({ route, pipelines, session }) {
     <nav aria-label=${t("shell.menu")}>${one && SCREENS.filter(({ under }) => !under).map(({ name, title }) => html`
       <a href=${href(one.name, name)} aria-current=${name === entry ? "page" : undefined}>${t(title)}</a>`)}
     </nav>
-    <div class="user"><${Shortcuts} pipeline=${one?.name} /><${Theme} /><span class="faint small">${t("shell.user", session)}</span>
-      <button class="plain" onClick=${logOut}>${t("shell.logOut")}</button></div>
+    <div class="user"><${Shortcuts} pipeline=${one?.name} /><${Theme} /><span class="faint small who">${t("shell.user", session)}</span>
+      <button class="plain" title=${t("shell.user", session)} onClick=${logOut}>${t("shell.logOut")}</button></div>
   </header>`;
 }
 
@@ -82,7 +82,7 @@ function Summary({ pipeline }) {
   const kind = !data.running || !data.ready ? "bad" : data.overloaded ? "warn" : "good";
   const text = data.running ? t("shell.streamsLive", { live, all: data.streams.length }) : t("shell.notRunning");
   return html`<p id="summary" role="status"><b>${pipeline}</b> <${Badge} kind=${kind}>${text}</${Badge}>
-    <span class="faint small">${[data.device, data.running && duration(data.seconds)].filter(Boolean).join(" · ")}</span></p>`;
+    <span class="faint small facts-of-run">${[data.device, data.running && duration(data.seconds)].filter(Boolean).join(" · ")}</span></p>`;
 }
 
 function Theme() {

@@ -7,12 +7,12 @@
  */
 export const SCREENS = [
   { name: "wall", title: "wall.screen", load: () => import("./screens/wall.js") },
+  { name: "camera", under: "wall", load: () => import("./screens/camera.js") },
+  { name: "events", title: "events.screen", load: () => import("./screens/events.js") },
   { name: "zones", title: "zones.screen", load: () => import("./screens/zones.js") },
   { name: "analytics", title: "analytics.screen", load: () => import("./screens/analytics.js") },
-  { name: "events", title: "events.screen", load: () => import("./screens/events.js") },
-  { name: "graph", title: "graph.screen", load: () => import("./screens/graph.js") },
-  { name: "camera", under: "wall", load: () => import("./screens/camera.js") },
   { name: "cameras", title: "cameras.screen", load: () => import("./screens/cameras.js") },
+  { name: "graph", title: "graph.screen", load: () => import("./screens/graph.js") },
   { name: "configuration", title: "configuration.screen", load: () => import("./screens/configuration.js") },
   { name: "system", title: "system.screen", load: () => import("./screens/system.js") },
 ];
