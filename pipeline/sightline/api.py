@@ -163,6 +163,32 @@ class SourceSample(BaseModel):
     message: str | None = Field(None, description="The same in a sentence, with what to do.")
 
 
+class FoundCameraInfo(BaseModel):
+    """A camera on the network that has answered."""
+
+    address: str
+    name: str
+    hardware: str
+    service: str = Field(description="Where it is asked for its streams.")
+
+
+class Discovery(BaseModel):
+    """The cameras that have answered, and where was asked."""
+
+    cameras: list[FoundCameraInfo]
+    interfaces: list[str] = Field(description="The network interfaces that were asked on.")
+
+
+class FoundStreamInfo(BaseModel):
+    """A stream of a camera, as the camera describes it."""
+
+    name: str
+    uri: str = Field(description="Its address, without credentials.")
+    codec: str | None
+    size: tuple[int, int] | None
+    fps: float | None
+
+
 class ElementInfo(BaseModel):
     """A step: what it is, the options that were given to it without secrets, and those that change live."""
 

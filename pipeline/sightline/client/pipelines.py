@@ -15,10 +15,13 @@ from sightline.api import (
     AuditEntry,
     Changed,
     ConfigurationFileInfo,
+    Discovery,
     DwellTable,
     ElementInfo,
     EventDetails,
     EventRecord,
+    FoundCameraInfo,
+    FoundStreamInfo,
     HeatMapTable,
     HistoryRecords,
     HistoryTable,
@@ -124,6 +127,18 @@ class PipelineClient:
         """
         answer = self._connection.write("POST", self._below("sources", "test"), json=source, query={"stream": stream})
         return _typed(SourceSample, answer)
+
+    def discover(self, *, interfaces: Sequence[str] | None = None, seconds: float = 3.0) -> list[FoundCameraInfo]:
+        """Find ONVIF cameras on the networks of the server, on all of its interfaces or some."""
+        asked = {"interfaces": None if interfaces is None else list(interfaces), "seconds": seconds}
+        return _typed(Discovery, self._connection.write("POST", self._below("sources", "discover"), json=asked)).cameras
+
+    def streams_of(self, service: str, *, user: str = "", password: str = "") -> list[FoundStreamInfo]:
+        """Ask a camera that `discover` found, by its `service`, for its streams."""
+        asked = {"service": service, "user": user, "password": password}
+        return _typed(
+            list[FoundStreamInfo], self._connection.write("POST", self._below("sources", "onvif"), json=asked)
+        )
 
     def pause(self, stream: str) -> StreamInfo:
         """Disconnect a camera, or stop a file where it is; returns when the last frame has passed all steps."""

@@ -45,7 +45,7 @@ class SourceTests:
             silence_seconds=_SILENCE_SECONDS,
             largest_wh=_LARGEST_WH,
         )
-        with self._turn(client):
+        with self.turn(client):
             return self._sampled(request)
 
     def close(self) -> None:
@@ -56,7 +56,8 @@ class SourceTests:
                 process.kill()
 
     @contextmanager
-    def _turn(self, client: str) -> Iterator[None]:
+    def turn(self, client: str) -> Iterator[None]:
+        """Take the turn of a client while the block runs. Raises Refused when it has one, or too many others have."""
         with self._lock:
             if client in self._clients:
                 text = "a test that you have asked for is under way: wait until it has ended"

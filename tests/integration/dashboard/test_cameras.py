@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.fakes.onvif import FakeOnvifCamera
 from tests.integration.dashboard.browser import PHONE, check_accessible, until
 from tests.integration.server.conftest import TOKEN
 
@@ -17,7 +18,7 @@ from sightline_plugins.commands.camera.packets import load_clip
 from sightline_plugins.commands.camera.server import FakeCamera
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 CLIP = Path(__file__).resolve().parents[3] / "sample_videos" / "gate.mp4"
 FILE = """\
@@ -130,10 +131,37 @@ def test_the_address_is_made_of_its_parts_with_the_path_of_the_maker(served: Lis
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     check_accessible(page)
 
-    with page.expect_request("**/sources/test") as asked:
-        page.click("text=Try it")
+    asked: list[str] = []
 
-    assert (asked.value.post_data_json or {})["uri"] == "rtsp://me:a%2Fb%40c@10.255.255.1/Streaming/Channels/101"
+    def answer(route: Route) -> None:
+        asked.append(str((route.request.post_data_json or {})["uri"]))
+        route.fulfill(json={"reason": "late", "message": "<b>too</b> late", "seconds": 1})
+
+    page.route("**/sources/test", answer)
+    page.click("text=Try it")
+
+    page.wait_for_selector("text=<b>too</b> late")
+    assert asked == ["rtsp://me:a%2Fb%40c@10.255.255.1/Streaming/Channels/101"]
+
+
+def test_a_camera_is_found_on_the_network_and_asked_for_its_streams(
+    served: Listener, page: Page, camera: FakeCamera
+) -> None:
+    with FakeOnvifCamera(camera.url, user="admin", password="hunter2"):
+        show(page, served, "cameras/new")
+        page.click("text=On the network")
+        page.click("text=Find cameras")
+        page.click("text=North gate")
+        check_accessible(page)
+        page.fill(field("User"), "admin")
+        page.fill(field("Password"), "hunter2")
+        page.click("text=Ask for its streams")
+        page.click(".found b:text-is('Main')")
+
+        assert page.input_value("input[required]") == "North-gate"
+        assert page.input_value("input[inputmode=url]") == camera.login_url
+        page.click("text=Try it")
+        page.wait_for_selector("img.test-image")
 
 
 def test_a_camera_is_edited_paused_and_removed(served: Listener, page: Page, camera: FakeCamera) -> None:

@@ -4,18 +4,20 @@ import { change, path, read } from "../api.js";
 import { html, useEffect, useState } from "../lib.js";
 import { t } from "../texts/index.js";
 import { ErrorBox } from "./basic.js";
+import { Discover } from "./discover.js";
 import { addressOf, MAKERS } from "./makers.js";
 import { notify } from "./notices.js";
 
 const TEST_PATIENCE_MS = 40_000;
 const CHANGE_PATIENCE_MS = 60_000;
 const OPTIONS = ["stall_timeout", "max_reconnect_time", "max_fps"];
+const WAYS = [["address", "cameras.byAddress"], ["parts", "cameras.byParts"], ["network", "cameras.byNetwork"]];
 const EMPTY = { host: "", port: "", user: "", password: "", path: "" };
 
 /** `stream` is the one to replace, as the API lists it; without it, a new one is added. `taken` are names in use. */
 export function CameraForm({ pipeline, stream, taken, onDone }) {
   const [name, setName] = useState(stream?.name ?? "");
-  const [isByParts, setByParts] = useState(false);
+  const [way, setWay] = useState("address");
   const [uri, setUri] = useState(stream?.source.uri ?? "rtsp://");
   const [parts, setParts] = useState(EMPTY);
   const [options, setOptions] = useState(() => shownOptions(stream?.source ?? {}));
@@ -28,10 +30,15 @@ export function CameraForm({ pipeline, stream, taken, onDone }) {
     read(path(pipeline, "configuration", "file")).then(() => { setHasFile(true); setFile(true); }, () => {}); // it comes from none
   }, []);
 
-  const address = isByParts ? addressOf(parts) : uri.trim();
+  const address = way === "parts" ? addressOf(parts) : uri.trim();
   const source = { ...stream?.source, uri: address, ...givenOptions(options, stream?.source ?? {}) };
   for (const [key, value] of Object.entries(source)) if (value === undefined) delete source[key];
   const isNamed = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name) || name === stream?.name;
+  const chosen = (found, title) => {
+    setUri(found);
+    setWay("address");
+    if (!name) setName(nameFrom(title));
+  };
   const tryIt = async () => {
     setTest({ isRunning: true });
     setError(null);
@@ -63,10 +70,10 @@ export function CameraForm({ pipeline, stream, taken, onDone }) {
         <${Field} label=${t("cameras.name")} help=${t("cameras.nameHelp")} value=${name} onInput=${setName} disabled=${Boolean(stream)} required
           invalid=${!isNamed && name !== "" || (!stream && taken.includes(name))} />
         <div class="segments" role="group" aria-label=${t("cameras.address")}>
-          <button type="button" aria-pressed=${!isByParts} onClick=${() => setByParts(false)}>${t("cameras.byAddress")}</button>
-          <button type="button" aria-pressed=${isByParts} onClick=${() => setByParts(true)}>${t("cameras.byParts")}</button>
+          ${WAYS.map(([one, text]) => html`<button type="button" aria-pressed=${way === one} onClick=${() => setWay(one)}>${t(text)}</button>`)}
         </div>
-        ${isByParts
+        ${way === "network" && html`<${Discover} pipeline=${pipeline} onChoose=${chosen} />`}
+        ${way === "parts"
           ? html`<${Parts} parts=${parts} setParts=${setParts} />`
           : html`<${Field} label=${t("cameras.address")} help=${t("cameras.addressHelp")} value=${uri} onInput=${setUri} type="text" inputmode="url" />`}
         <${Options} options=${options} setOptions=${setOptions} />
@@ -83,6 +90,9 @@ export function CameraForm({ pipeline, stream, taken, onDone }) {
       </div>
     </form>`;
 }
+
+// A name that a stream may have.
+const nameFrom = (title) => title.normalize("NFKD").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+|-+$/g, "").slice(0, 64);
 
 function Field({ label, help, value, onInput, type = "text", invalid = false, ...rest }) {
   return html`<label class="field"><span>${label}</span>

@@ -29,9 +29,13 @@ export const MAKERS = [
   },
 ];
 
-/** The address of a camera from its parts; user and password may hold any characters. */
+/** User and password as they stand in an address; empty without a user. They may hold any characters. */
+export function loginOf({ user, password }) {
+  return user ? `${encodeURIComponent(user)}${password ? `:${encodeURIComponent(password)}` : ""}@` : "";
+}
+
+/** The address of a camera from its parts. */
 export function addressOf({ host, port, user, password, path }) {
-  const login = user ? `${encodeURIComponent(user)}${password ? `:${encodeURIComponent(password)}` : ""}@` : "";
   const place = host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
-  return `rtsp://${login}${place}${port ? `:${port}` : ""}${path && !path.startsWith("/") ? "/" : ""}${path}`;
+  return `rtsp://${loginOf({ user, password })}${place}${port ? `:${port}` : ""}${path && !path.startsWith("/") ? "/" : ""}${path}`;
 }
