@@ -76,8 +76,7 @@ class Editor:
 
     def save(self) -> None:
         self.page.click("text=Save to the running pipeline")
-        self.page.wait_for_selector("text=Saved: it counts from now on.")
-        self.page.wait_for_selector("text=Save to the running pipeline", state="detached")
+        until(self.page, "!document.querySelector('.save-bar')?.textContent.includes('unsaved')")
 
     def counts(self, rule: str) -> str:
         """What the list says beside a rule."""
@@ -269,6 +268,8 @@ def test_whoever_was_slower_is_told_and_loses_nothing(editor: Editor) -> None:
     editor.open()
     page = editor.page
     page.click(".rule:has-text('box')")
+    page.fill("#field-dwell", "60s")
+    editor.save()
     editor.name("square")
     page.route("**/street/rules", lambda route: route.abort())  # the page does not see that another one comes first
     with Client(editor.listener.url, token=editor.token) as client:
@@ -278,9 +279,10 @@ def test_whoever_was_slower_is_told_and_loses_nothing(editor: Editor) -> None:
 
     page.unroute("**/street/rules")
     until(page, "document.querySelector('[data-shape=road]').ariaLabel.endsWith('50.0 % from the top')")
+    assert page.locator(".conflict").count() == 0
     editor.save()
     rules = editor.rules()
-    assert (rules["road"]["from"], "square" in rules) == ([0.2, 0.5], True)
+    assert (rules["road"]["from"], rules["square"]["dwell"]) == ([0.2, 0.5], "1m")
 
 
 def test_a_change_that_was_taken_back_says_why_and_is_not_lost(editor: Editor) -> None:

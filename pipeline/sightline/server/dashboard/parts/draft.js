@@ -15,7 +15,9 @@ let made = 0;
  *   conflicts: Conflict[], stable: ?object}} Draft
  */
 
-const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+const isTable = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+const sorted = (_, value) => (isTable(value) ? Object.fromEntries(Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))) : value);
+const same = (one, other) => JSON.stringify(one, sorted) === JSON.stringify(other, sorted);
 const named = (shapes, { element, name }) => shapes.find((one) => one.element === element && one.name === name);
 const byId = (shapes, id) => shapes.find((one) => one.id === id);
 const alike = (one, other) => Boolean(one) === Boolean(other) && (!one || (one.name === other.name && same(one.options, other.options)));

@@ -1,6 +1,6 @@
 // The editor of lines and zones: drawn over the live image of a stream, saved to the running pipeline and to its file.
 
-import { change, path, useRead, useStatus } from "../api.js";
+import { ask, change, path, tagOf, useRead, useStatus } from "../api.js";
 import { timeOfDay } from "../format.js";
 import { html, styles, useEffect, useKept, useMemo, useRef, useState } from "../lib.js";
 import { Empty, ErrorBox, Loading, Panel } from "../parts/basic.js";
@@ -181,8 +181,10 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
     setFailure(null);
     try {
       const { etag, isOther } = await saveDraft(pipeline, draft);
-      if (isOther) act("open", { draft: { ...draftOf([], ""), etag: "" } });
+      if (isOther) act("open", { draft: draftOf([], "") });
       else act("saved", { etag });
+      const now = await ask(path(pipeline, "rules")); // values as the server writes them: 60s is 1m
+      act("rebase", { rules: await now.json(), etag: tagOf(now) });
       setKeptAt(0);
       notify(t("zones.saved"));
     } catch (error) {
@@ -230,7 +232,7 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
     <${ErrorBox} error=${failure} />
     <div class="zones">
       <div>
-        ${isOperator && html`<div class="bar" role="toolbar" aria-label=${t("zones.tools")}>
+        ${isOperator && html`<div class="bar" role="group" aria-label=${t("zones.tools")}>
           ${kinds.some((one) => one.outline === "zone") && html`<button onClick=${() => begin("zone")} disabled=${Boolean(drawing)}>${t("zones.newZone")}</button>`}
           ${kinds.some((one) => one.outline === "line") && html`<button onClick=${() => begin("line")} disabled=${Boolean(drawing)}>${t("zones.newLine")}</button>`}
           <button onClick=${() => elsewhere("undo")} disabled=${draft.past.length === 0 || Boolean(drawing)}>${t("zones.undo")}</button>
