@@ -90,7 +90,7 @@ class HeatMaps:
         self._flushed_ms = 0
 
     def take(self, batch: Batch) -> None:
-        """Add the objects of a batch that has passed all steps; a listener for `Pipeline.on_batches`."""
+        """Add the objects of a batch that has passed all steps, as `Pipeline.on_batches` gives them."""
         with self._lock:
             due = [
                 (row, ms) for row, frame in enumerate(batch.frames) if (ms := self._due_ms(frame.stream, frame.pts_ns))

@@ -68,6 +68,8 @@ def fill(path: Path, folder: Path) -> None:
     store = HistoryStore(path, outputs=Outputs(folder))
     store.add(
         [
+            sample(begin - timedelta(hours=9), 0),
+            sample(begin - timedelta(hours=8), 0),
             sample(begin - timedelta(minutes=10), 25),
             sample(begin, 7),
             sample(begin + timedelta(minutes=50), 5),
@@ -139,7 +141,7 @@ def test_the_numbers_are_those_of_the_sample_world(shown: Listener, page: Page) 
     assert table(page, "Lines crossed") == TRUTH["totals"]["lines"]["road"]
     ended = [one["dwell_seconds"] for one in TRUTH["stays"] if one["leave"] is not None]
     assert table(page, "How long objects stayed") == {"box": len(ended)}
-    assert tile(page, "objects")[0] == str(sum(TRACKS.values()))
+    assert tile(page, "objects") == [str(sum(TRACKS.values())), "nothing to compare with"]
     assert tile(page, "in")[0] == str(TRUTH["totals"]["lines"]["road"]["in"])
     assert tile(page, "stay")[0] == f"{sum(ended) / len(ended):.1f} s"
     (means,) = [one for one in asked(shown, series="occupancy", step="31d")["columns"] if one["stream"] == "street"]

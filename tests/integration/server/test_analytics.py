@@ -132,6 +132,21 @@ def test_tables_come_as_csv_with_the_same_numbers(listener: Listener) -> None:
     assert float(heat[0]["x"]) == pytest.approx(0.5 / 96, abs=1e-5)
 
 
+def test_records_come_as_csv_in_parts(listener: Listener) -> None:
+    path = f"{HISTORY}/records?type=event&kind=line&limit=20&format=csv"
+    first = ask(listener.port, path, token=TOKEN)
+    last = ask(listener.port, f"{path}&after={first.headers['sightline-next']}", token=TOKEN)
+    rows = [row for part in (first, last) for row in csv.DictReader(io.StringIO(part.text))]
+
+    assert "sightline-next" not in last.headers
+    assert len(rows) == sum(TRUTH["totals"]["lines"]["road"].values())
+    assert {(row["kind"], row["rule"], row["element"], row["stream"]) for row in rows} == {
+        ("line", "road", "lines-1", "street")
+    }
+    directions = [json.loads(row["data"])["direction"] for row in rows]
+    assert {one: directions.count(one) for one in directions} == TRUTH["totals"]["lines"]["road"]
+
+
 def test_csv_is_also_given_to_who_accepts_it_and_holds_no_formula(listener: Listener) -> None:
     answer = ask(listener.port, f"{HISTORY}?series=tracks&step=1h", token=TOKEN, Accept="text/csv, */*;q=0.1")
 

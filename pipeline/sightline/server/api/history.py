@@ -32,6 +32,7 @@ from sightline.server.history_search import LONGEST_TEXT, MOST_ATTRIBUTES, Recor
 from sightline.server.history_series import SERIES
 
 HISTORY = f"{PIPELINE}/history"
+_RECORD = ("time", "record", "stream", "element", "label", "kind", "rule", "frame", "text", "data")
 
 
 def _number_of_seconds(value: object) -> object:
@@ -104,9 +105,10 @@ def router_of(served: Served) -> APIRouter:
             return csv_answer(("time", "series", "stream", "key", "unit", "value"), _values(answer))
         return Response(_table(answer), media_type="application/json")
 
-    @router.get(f"{HISTORY}/records", summary="Show earlier events", response_model=HistoryRecords)
+    @router.get(f"{HISTORY}/records", summary="Show earlier events", response_model=HistoryRecords, responses=CSV)
     async def show_records(
         query: Asked,
+        as_csv: AsCsv,
         start: From = None,
         to: To = None,
         after: Annotated[int, Query(ge=0, le=2**62, description="The `next` of the answer before.")] = 0,
@@ -114,7 +116,7 @@ def router_of(served: Served) -> APIRouter:
         order: Annotated[Literal["oldest", "newest"], Query(description="Which come first.")] = "oldest",
     ) -> Response:
         """Return events and messages of the last day, or of another time within the last week. The time is when they
-        were reported, by the server's clock.
+        were reported, by the server's clock. As CSV, what to give as `after` is in the header `Sightline-Next`.
         """
         question = partial(
             history.records,
@@ -126,6 +128,11 @@ def router_of(served: Served) -> APIRouter:
             newest_first=order == "newest",
         )
         answer = await turns.ask(question)
+        if as_csv:
+            table = csv_answer(_RECORD, map(_record, answer.records))
+            if answer.next is not None:
+                table.headers["Sightline-Next"] = str(answer.next)
+            return table
         following = b"null" if answer.next is None else b"%d" % answer.next
         body = b'{"records":[%b],"next":%b}' % (b",".join(answer.records), following)
         return Response(body, media_type="application/json")
@@ -197,6 +204,15 @@ def _present(view: RunView | None, *, time: str) -> PresentCounts:
         for one in view.streams
     }
     return PresentCounts(time=time, running=view.is_running, streams=streams)
+
+
+def _record(body: bytes) -> Iterable[object]:
+    """A record as a row; what its kind adds is JSON in the last cell."""
+    record = msgspec.json.decode(body)
+    event = record.get("event", {})
+    more = {name: value for name, value in (event or record.get("data") or {}).items() if name not in ("kind", "rule")}
+    told = {**record, "kind": record.get("kind", event.get("kind")), "rule": event.get("rule")}
+    return [*(told.get(name, "") for name in _RECORD[:-1]), msgspec.json.encode(more).decode() if more else ""]
 
 
 def _values(answer: SeriesAnswer) -> Iterable[tuple[object, ...]]:

@@ -80,7 +80,7 @@ AsCsv = Annotated[bool, Depends(_as_csv)]
 """Whether CSV is asked for."""
 
 
-def csv_answer(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
+def csv_answer(head: Sequence[str], rows: Iterable[Iterable[object]]) -> Response:
     """A table as CSV (RFC 4180). A text that a spreadsheet would take for a formula gets an apostrophe in front."""
     text = io.StringIO()
     writer = csv.writer(text)

@@ -59,7 +59,7 @@ const SERIES = ["tracks", "crossings", "occupancy", "occupancy_max"];
 function useAnswers(pipeline, span, streams, now) {
   const ask = (part, { from, to }, more = {}) => address([path(pipeline, "history"), ...part].join("/"), { from, to, stream: streams, ...more });
   const tables = { series: SERIES, step: `${span.step}s` };
-  const week = { from: Math.min(midnight(now, -6), span.from), to: now };
+  const week = { from: Math.min(midnight(now, -7), span.from), to: now };
   const reads = {
     now: useRead(ask([], span, tables)),
     before: useRead(ask([], span.before, tables)),
@@ -164,7 +164,7 @@ function Dwell({ pipeline, span, wanted, answers }) {
 function Week({ pipeline, span, wanted, answers, now }) {
   const columns = answers.week ? columnsOf(answers.week, "tracks", wanted.label) : [];
   const cells = useMemo(() => inWeek(answers.week ?? { times: [] }, columns), [answers.week, columns.map((one) => one.key).join()]);
-  const note = t("analytics.weekNote", { from: dayOf(Math.min(midnight(now, -6), span.from)), to: dayOf(now) });
+  const note = t("analytics.weekNote", { from: dayOf(Math.min(midnight(now, -7), span.from)), to: dayOf(now) });
   return html`<${WeekPattern} cells=${answers.week && cells} file=${fileOf(pipeline, "week", span)} note=${note} hint=${t("analytics.hintTracks")} />`;
 }
 

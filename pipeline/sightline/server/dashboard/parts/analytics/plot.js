@@ -76,7 +76,7 @@ function optionsOf({ kind, times, end, names, series, colours, width, height, ca
       y: { range: (_, low, high) => rangeOf(low, high) },
     },
     axes: [
-      { ...axis, size: 30, grid: { show: false }, ...(names ? nameTicks(names, width) : { values: (_, ticks, __, ___, step) => ticks.map((tick) => (tick < end ? timeText(tick, step) : "")), space: 56 }) },
+      { ...axis, size: 30, grid: { show: false }, ...(names ? nameTicks(names, width) : { values: (_, ticks, __, ___, step) => ticks.map((tick) => (tick < end - 0.03 * (end - times[0]) ? timeText(tick, step) : "")), space: 56 }) },
       { ...axis, size: 46, values: (_, ticks) => ticks.map((tick) => numberText(Math.abs(tick))) },
     ],
     series: [
@@ -103,7 +103,7 @@ function rangeOf(low, high) {
 }
 
 function nameTicks(names, width) {
-  const every = Math.ceil((names.length * 58) / Math.max(width - 50, 1));
+  const every = Math.ceil((names.length * 84) / Math.max(width - 50, 1));
   const shown = names.map((_, index) => index).filter((index) => index % every === 0);
   return { splits: () => shown, values: (_, ticks) => ticks.map((tick) => names[tick] ?? "") };
 }

@@ -2,7 +2,7 @@
 
 const HOUR = 3600;
 const DAY = 86_400;
-const LONGEST_DAYS = 92;
+const LONGEST_DAYS = 62; // of hours, an answer has no more
 export const SPANS = ["hour", "today", "yesterday", "week", "own"];
 
 /** Midnight of the day of a time (seconds), some days later; days of daylight saving have 23 or 25 hours. */

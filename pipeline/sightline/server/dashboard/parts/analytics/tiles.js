@@ -5,6 +5,11 @@ import { html } from "../../lib.js";
 import { t } from "../../texts/index.js";
 import { columnsOf, mean, total } from "./sums.js";
 
+const COMPARABLE = 0.8; // of what is known of this time has to be known of the time before
+
+// At how many times something is known.
+const known = ({ times, columns }) => times.filter((_, index) => columns.some((one) => one.values[index] !== null)).length;
+
 /** `now` and `before` are answers of the history, `stays` that of `dwell`, `chosen` tells which columns are wanted. */
 export function Tiles({ now, before, stays, staysBefore, chosen }) {
   const sum = (table, series, keep) => table && total(columnsOf(table, series, keep));
@@ -19,9 +24,10 @@ export function Tiles({ now, before, stays, staysBefore, chosen }) {
     ["inside", inside(now), inside(before), (value) => value.toFixed(value < 10 ? 2 : 1)],
     ["stay", lasted(stays), lasted(staysBefore), (value) => (value < 60 ? t("analytics.seconds", { count: value.toFixed(1) }) : duration(value))],
   ];
+  const isComparable = before && known(before) >= COMPARABLE * known(now);
   return html`<dl class="tiles">${tiles.map(([name, value, earlier, text]) => html`<div class="panel" key=${name} data-tile=${name}>
     <dt>${t(`analytics.tile_${name}`)}</dt><dd>${value === null || value === undefined ? "–" : text(value)}</dd>
-    <dd class="small faint">${compared(value, earlier)}</dd></div>`)}</dl>`;
+    <dd class="small faint">${compared(value, isComparable ? earlier : null)}</dd></div>`)}</dl>`;
 }
 
 function compared(value, earlier) {
