@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
 Scalar = str | int | float | bool
+
+
+def _numbers(kind: str, count: int) -> WithJsonSchema:
+    """So many numbers as an array: programs that read OpenAPI documents trip over tuples (`prefixItems`)."""
+    return WithJsonSchema({"type": "array", "items": {"type": kind}, "minItems": count, "maxItems": count})
+
+
+SizeWh = Annotated[tuple[int, int], _numbers("integer", 2)]
+PointXy = Annotated[tuple[float, float], _numbers("number", 2)]
+TimedPoint = Annotated[tuple[float, float, float], _numbers("number", 3)]
+BoxXyxy = Annotated[tuple[float, float, float, float], _numbers("number", 4)]
 
 
 class SessionInfo(BaseModel):
@@ -151,7 +162,7 @@ class SourceSample(BaseModel):
 
     image: str | None = Field(None, description="The first image, as JPEG in base64; None when there is none.")
     codec: str | None = Field(None, description="What it is encoded with, such as `h264`.")
-    size: tuple[int, int] | None = Field(None, description="Width and height of its images.")
+    size: SizeWh | None = Field(None, description="Width and height of its images.")
     fps: float | None = Field(None, description="Images a second, as they came; None when too few came.")
     audio: str | None = Field(None, description="What its sound is encoded with; None without sound.")
     seconds: float = Field(description="How long it took until the image came, or it failed.")
@@ -577,13 +588,13 @@ class EventClip(BaseModel):
 class EventScene(BaseModel):
     """Where an event happened. Coordinates are fractions of the frame."""
 
-    size: tuple[int, int] = Field(description="Width and height of the frame in pixels.")
-    box: tuple[float, float, float, float] | None = Field(None, description="The box of the object: x1, y1, x2, y2.")
-    path: list[tuple[float, float, float]] = Field(
+    size: SizeWh = Field(description="Width and height of the frame in pixels.")
+    box: BoxXyxy | None = Field(None, description="The box of the object: x1, y1, x2, y2.")
+    path: list[TimedPoint] = Field(
         [], description="Where the foot of the object was before, oldest first: seconds before the event, x, y."
     )
     outline: Literal["line", "zone"] | None = Field(None, description="How the rule is drawn.")
-    points: list[tuple[float, float]] = Field([], description="The line or zone of the rule at that time.")
+    points: list[PointXy] = Field([], description="The line or zone of the rule at that time.")
 
 
 class EventDetails(BaseModel):
