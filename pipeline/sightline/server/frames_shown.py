@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import monotonic_ns
@@ -10,6 +11,7 @@ from sightline.graph import Element, PipelineDescription
 from sightline.media import Batch
 from sightline.pipeline import Pipeline
 
+_LOG = logging.getLogger(__name__)
 FrameTaker = Callable[[Batch, Sequence[int]], None]
 """Takes frames, with the monotonic time (nanoseconds) at which each arrived; quick, and called from any thread."""
 
@@ -44,8 +46,12 @@ class FramesShown:
             self._give(batch, arrivals_ns)
 
     def _leave(self, step: str, batch: Batch) -> None:
-        if step == self._point:
+        if step != self._point:
+            return
+        try:
             self._give(batch, (monotonic_ns(),) * len(batch))
+        except Exception:  # noqa: BLE001  to look must not stop the step that is looked at; logged with its traceback
+            _LOG.exception("frames behind %r cannot be shown", step)
 
     def _give(self, batch: Batch, arrivals_ns: Sequence[int]) -> None:
         for take in self._takers:
