@@ -37,6 +37,7 @@ class Town:
 
     url: str
     port: int
+    pipeline: Pipeline
 
     def found(self, **query: str) -> list[dict[str, Any]]:
         """The events that the API finds, newest first."""
@@ -56,7 +57,7 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     pipeline = Pipeline(name="town", sources=sources, steps=STEPS, outputs=folder)
     with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener:
         pipeline.run()
-        town = Town(listener.url, listener.port)
+        town = Town(listener.url, listener.port, pipeline)
         wait_for(lambda: len(town.found()) > 12)
         wait_for(lambda: ask(town.port, f"{API}/recordings", token=TOKEN).json())
         yield town
@@ -223,3 +224,17 @@ def test_a_phone_shows_events_without_scrolling_sideways(town: Town, page: Page)
 
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     check_accessible(page)
+
+
+def test_new_events_are_announced_and_do_not_push_the_list(town: Town, page: Page) -> None:
+    town.open(page)
+    page.wait_for_selector(CARDS)
+    before = page.evaluate(f"document.querySelector('{CARDS}').dataset.event")
+    town.pipeline.run(frames=60)
+
+    page.wait_for_selector(".fresh button")
+    assert "new event" in page.locator(".fresh button").inner_text()
+    assert page.evaluate(f"document.querySelector('{CARDS}').dataset.event") == before
+    page.click(".fresh button")
+    until(page, f"document.querySelector('{CARDS}').dataset.event === '{town.found()[0]['id']}'")
+    assert before != town.found()[0]["id"]
