@@ -197,7 +197,7 @@ def test_who_may_only_look_cannot_steer(shown: Listener, page: Page) -> None:
     tokens.remove("onlooker")
 
 
-def test_a_recording_is_asked_for(page: Page, tmp_path: Path) -> None:
+def test_a_recording_is_asked_for_and_played(page: Page, tmp_path: Path) -> None:
     record = {"record": {"path": "clips/{stream}-{time}.mp4"}}
     with FakeCamera(noise_clip(tmp_path)) as camera:
         pipeline = Pipeline(name="street", sources={"gate": camera.url}, steps=[record], outputs=tmp_path)
@@ -209,6 +209,13 @@ def test_a_recording_is_asked_for(page: Page, tmp_path: Path) -> None:
 
             until(page, "document.querySelector('.notice')?.textContent.includes('Recording for 10 s')")
             wait_for(lambda: list(tmp_path.glob("clips/gate-*")), seconds=300)
+
+            page.wait_for_selector(".track .recorded", state="attached")
+            page.locator(".track .recorded").first.click(force=True, position={"x": 1, "y": 1})
+            until(page, "document.querySelector('.moment video')?.readyState >= 2")
+            until(page, "document.querySelector('.moment video').currentTime > 0.2")
+            assert page.locator(".moment .download").get_attribute("download", timeout=0)
+            check_accessible(page)
 
 
 def test_a_camera_that_is_not_there_is_told(shown: Listener, page: Page) -> None:

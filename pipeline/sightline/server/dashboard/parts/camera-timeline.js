@@ -5,6 +5,7 @@ import { dateAndTime } from "../format.js";
 import { html, useEffect, useKept, useMemo, useState } from "../lib.js";
 import { LANGUAGE, t } from "../texts/index.js";
 import { Panel } from "./basic.js";
+import { Clip } from "./events/clip.js";
 import { RecordList } from "./records.js";
 import { kindOf } from "./streams.js";
 
@@ -12,8 +13,9 @@ const RANGES = { hour: 3600, sixHours: 6 * 3600, day: 86_400, week: 7 * 86_400 }
 const COLUMNS = 180;
 const REFRESH_MS = 10_000;
 const MOST_PAGES = 5;
+const MOST_RECORDINGS = 200;
 const TICKS = 6;
-const LEGEND = [["event", "camera.legendEvents"], ["good", "camera.legendLive"], ["bad", "camera.legendAway"], ["none", "camera.legendNone"]];
+const LEGEND = [["event", "camera.legendEvents"], ["good", "camera.legendLive"], ["bad", "camera.legendAway"], ["none", "camera.legendNone"], ["recorded", "camera.legendClips"]];
 const short = new Intl.DateTimeFormat(LANGUAGE, { timeStyle: "short" });
 const long = new Intl.DateTimeFormat(LANGUAGE, { weekday: "short", hour: "2-digit", minute: "2-digit" });
 
@@ -26,11 +28,12 @@ export function CameraTimeline({ pipeline, stream }) {
     <button aria-pressed=${name === range} onClick=${() => setRange(name)}>${t(`camera.range_${name}`)}</button>`)}</div>`;
   return html`<${Panel} title=${t("camera.timeline")} actions=${ranges}>
     ${past && html`<${Track} past=${past} picked=${picked} onPick=${setPicked} />`}
-    ${past && picked !== null && html`<${Moment} pipeline=${pipeline} stream=${stream} from=${picked} step=${past.step} onClose=${() => setPicked(null)} />`}
+    ${past && picked !== null && html`<${Moment} pipeline=${pipeline} stream=${stream} from=${picked} step=${past.step}
+      clips=${past.clips.filter((clip) => clip.from < picked + past.step && clip.to > picked)} onClose=${() => setPicked(null)} />`}
   </${Panel}>`;
 }
 
-// What is known of the last seconds: `{from, to, step, times, frames, events, spans}`, renewed every ten seconds.
+// What is known of the last seconds: `{from, to, step, times, frames, events, changes, clips}`, renewed every ten seconds.
 function usePast(pipeline, stream, seconds) {
   const [past, setPast] = useState(null);
   useEffect(() => {
@@ -62,7 +65,9 @@ async function readPast(pipeline, stream, seconds, signal) {
   const events = series.times.map((_, index) => columns("events").reduce((sum, values) => sum + (values[index] ?? 0), 0));
   const changes = await readChanges(pipeline, { ...query, type: "message", kind: "stream_*", limit: 1000 }, signal);
   const [frames = series.times.map(() => null)] = columns("fps");
-  return { from: to - seconds, to, step: series.step, times: series.times, frames, events, changes };
+  const recordings = await read(address(path(pipeline, "recordings"), { ...query, limit: MOST_RECORDINGS }), { signal });
+  const clips = recordings.map((one) => ({ ...one, from: Date.parse(one.start) / 1000, to: Date.parse(one.end) / 1000 })).reverse();
+  return { from: to - seconds, to, step: series.step, times: series.times, frames, events, changes, clips };
 }
 
 // The changes of state, oldest first.
@@ -106,7 +111,7 @@ export function spansOf({ times, step, frames, changes, to }) {
 }
 
 function Track({ past, picked, onPick }) {
-  const { from, to, step, times, events } = past;
+  const { from, to, step, times, events, clips } = past;
   const spans = useMemo(() => spansOf(past), [past]);
   const most = Math.max(...events, 1);
   const x = (time) => (1000 * (time - from)) / (to - from);
@@ -133,7 +138,8 @@ function Track({ past, picked, onPick }) {
         aria-valuenow=${index} aria-valuetext=${text} title=${t("camera.pick")} onClick=${pickAt} onKeyDown=${move}>
       <svg viewBox="0 0 1000 60" preserveAspectRatio="none" aria-hidden="true">
         ${events.map((count, at) => count > 0 && html`
-          <rect class="bar-event" x=${x(times[at])} width=${Math.max((1000 * step) / (to - from) - 1, 2)} y=${42 - 6 - (34 * count) / most} height=${6 + (34 * count) / most} />`)}
+          <rect class="bar-event" x=${x(times[at])} width=${Math.max((1000 * step) / (to - from) - 1, 2)} y=${34 - (33 * count) / most} height=${6 + (33 * count) / most} />`)}
+        ${clips.map((clip) => html`<rect class="band recorded" x=${x(clip.from)} width=${Math.max(x(clip.to) - x(clip.from), 2)} y="43" height="3" />`)}
         <rect class="band none" x="0" width="1000" y="46" height="14" />
         ${spans.map((span) => html`<rect class="band ${span.kind}" x=${x(span.from)} width=${x(span.to) - x(span.from)} y="46" height="14" />`)}
         ${picked !== null && html`<rect class="cursor" x=${x(times[index])} width=${Math.max((1000 * step) / (to - from), 3)} y="0" height="60" />`}
@@ -153,8 +159,8 @@ function Axis({ from, to }) {
   return html`<p class="axis small faint" aria-hidden="true">${ticks.map((time) => html`<span>${label.format(new Date(time * 1000))}</span>`)}</p>`;
 }
 
-// What was reported in the moment that is picked.
-function Moment({ pipeline, stream, from, step, onClose }) {
+// What was reported in the moment that is picked, and what was recorded then.
+function Moment({ pipeline, stream, from, step, clips, onClose }) {
   const [records, setRecords] = useState(null);
   useEffect(() => {
     const asking = new AbortController();
@@ -168,6 +174,8 @@ function Moment({ pipeline, stream, from, step, onClose }) {
   const close = (event) => event.key === "Escape" && onClose();
   return html`<section class="moment" aria-label=${t("camera.moment")} onKeyDown=${close}>
     <div class="panel-head"><h3>${dateAndTime(from)}</h3><button class="plain" onClick=${onClose} aria-label=${t("shell.close")}>✕</button></div>
-    ${records && html`<${RecordList} records=${records} empty=${t("camera.nothingThen")} />`}
+    ${clips.map((clip) => html`
+      <${Clip} key=${`${clip.id} ${from}`} pipeline=${pipeline} clip=${{ recording: clip, offset_seconds: Math.max(from - clip.from, 0) }} />`)}
+    ${records && html`<${RecordList} pipeline=${pipeline} records=${records} empty=${t("camera.nothingThen")} />`}
   </section>`;
 }

@@ -3,6 +3,7 @@
 import { address, path, read, useEvents } from "../api.js";
 import { duration, timeOfDay } from "../format.js";
 import { html, useEffect, useState } from "../lib.js";
+import { href } from "../router.js";
 import { t } from "../texts/index.js";
 import { Empty } from "./basic.js";
 import { withoutName } from "./streams.js";
@@ -20,12 +21,13 @@ export function textOf(record) {
   return rule ? t("records.other", values) : kind;
 }
 
-/** Records as lines; `empty` stands there when there are none. */
-export function RecordList({ records, empty }) {
+/** Records as lines, events as links to what is known of them; `empty` stands there when there are none. */
+export function RecordList({ pipeline, records, empty }) {
   if (!records.length) return html`<${Empty}>${empty}</${Empty}>`;
   return html`<ul class="records">${records.map((record) => html`
     <li key=${record.id} class=${record.record} data-kind=${record.kind ?? record.event.kind}>
-      <time datetime=${record.time} class="faint">${timeOfDay(record.time)}</time><span>${textOf(record)}</span>
+      <time datetime=${record.time} class="faint">${timeOfDay(record.time)}</time>
+      ${record.record === "event" ? html`<a href=${href(pipeline, "events", [record.id])}>${textOf(record)}</a>` : html`<span>${textOf(record)}</span>`}
     </li>`)}</ul>`;
 }
 

@@ -15,6 +15,7 @@ import { useMay } from "../session.js";
 import { t } from "../texts/index.js";
 
 await styles("screens/wall.css");
+await styles("screens/event.css");
 await styles("screens/camera.css");
 
 const SECONDS = [10, 30, 60, 300];
@@ -185,6 +186,6 @@ function Newest({ pipeline, stream }) {
   const records = useNewest(pipeline, stream.name, MOST_RECORDS);
   return html`<${Panel} title=${t("camera.newest")}>
     ${records ? html`<div class="newest" tabindex="0" role="log" aria-label=${t("camera.newest")}>
-      <${RecordList} records=${records} empty=${t("camera.noEvents")} /></div>` : html`<${Loading} />`}
+      <${RecordList} pipeline=${pipeline} records=${records} empty=${t("camera.noEvents")} /></div>` : html`<${Loading} />`}
   </${Panel}>`;
 }

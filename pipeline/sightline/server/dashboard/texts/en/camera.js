@@ -13,6 +13,7 @@ export const camera = {
   latencies: "{p50}, p95 {p95}",
   latency: "latency",
   legendAway: "in trouble",
+  legendClips: "recorded",
   legendEvents: "events",
   legendLive: "live",
   legendNone: "not running",
