@@ -85,6 +85,11 @@ def test_a_key_is_suggested_with_its_meaning_and_inserted(editor: Page) -> None:
     editor.keyboard.press("Enter")
 
     assert "keep_running: true\noutbox:\n  path: " in editor.input_value(AREA)
+    place_caret(editor, "- track")
+    editor.keyboard.press("Enter")
+    editor.keyboard.type("- zon")
+    editor.keyboard.press("Enter")
+    assert "- track\n- zones:\n    \n" in editor.input_value(AREA)
 
 
 def test_a_mistake_is_marked_where_it_is_with_the_right_word(editor: Page) -> None:

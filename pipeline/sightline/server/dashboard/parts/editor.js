@@ -3,6 +3,7 @@
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
 import { t } from "../texts/index.js";
+import { Prose } from "./prose.js";
 import { suggestions } from "./schema.js";
 import { contextAt, partsOf } from "./yaml.js";
 
@@ -41,7 +42,7 @@ export function Editor({ text, onChange, problems, schema, readOnly, label, desc
     const { context, caret } = menu;
     area.current.setSelectionRange(context.start, caret);
     const opens = one.insert.endsWith(" ");
-    insert(area.current, context.kind === "key" && /^\s*:/.test(text.slice(caret)) ? one.label : one.insert);
+    insert(area.current, context.kind === "key" && /^ *:/.test(text.slice(caret)) ? one.label : one.insert);
     setMenu(null);
     if (opens) suggest(true);
   };
@@ -138,12 +139,9 @@ function Menu({ found, chosen, left, top, height, isAbove, onAccept }) {
         onPointerDown=${(event) => { event.preventDefault(); onAccept(one); }}>
         <b>${one.label}${one.isRequired && html`<span class="warn"> *</span>`}</b> <span class="faint small">${one.detail}</span></li>`)}
     </ul>
-    ${doc && html`<p class="doc small"><${Doc} text=${doc.split("\n\n")[0]} /></p>`}
+    ${doc && html`<div class="doc small"><${Prose} text=${doc.split("\n\n")[0]} /></div>`}
   </div>`;
 }
-
-/** A description with its \`names\` as code. */
-export const Doc = ({ text }) => text.split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
 
 // Move in the menu, or take what is chosen; whether the key was for it.
 function chooses(event, menu, setMenu, accept) {

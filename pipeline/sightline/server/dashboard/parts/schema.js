@@ -10,22 +10,11 @@ export function suggestions(schema, context) {
   const found = context.kind === "key" ? keysOf(schema, here, context) : valuesOf(here);
   if (context.kind === "key" && context.path.length && typeof context.path.at(-1) === "number") found.push(...valuesOf(here));
   const prefix = context.prefix.toLowerCase();
-  const fits = [...new Map(found.map((one) => [one.label, one])).values()].filter(
+  const fits = [...new Map(found.reverse().map((one) => [one.label, one])).values()].reverse().filter(
     ({ label }) => label.toLowerCase().includes(prefix) && label !== context.prefix,
   );
   const order = ({ label, isRequired }) => (label.toLowerCase().startsWith(prefix) ? 0 : 2) + (isRequired ? 0 : 1);
   return fits.sort((one, other) => order(one) - order(other)).slice(0, MOST);
-}
-
-/** The description of a key path, and its type in words; null where the schema has none. */
-export function helpFor(schema, path) {
-  const part = path.at(-1);
-  if (typeof part !== "string") return null;
-  for (const one of alternativesAt(schema, path.slice(0, -1))) {
-    const described = one.properties?.[part];
-    if (described) return { doc: docOf(schema, described), detail: typeText(schema, described) };
-  }
-  return null;
 }
 
 // All schemas that a value at a path may follow.
@@ -96,8 +85,8 @@ function docOf(root, option) {
   return option.description ?? flat(root, option).find((one) => one.description)?.description ?? "";
 }
 
-/** The type of an option in a few words, with its default. */
-export function typeText(root, option) {
+// The type of an option in a few words, with its default.
+function typeText(root, option) {
   const kinds = new Set(flat(root, option).map(kindOf).filter(Boolean));
   const text = [...kinds].join(" or ");
   const preset = option.default;

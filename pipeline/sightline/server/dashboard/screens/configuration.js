@@ -1,7 +1,7 @@
 // The configuration: edit it with suggestions and checks, see what changes, apply it, go back.
 
 import { address, ask, change, path, read, tagOf, useRead } from "../api.js";
-import { html, styles, useEffect, useRef, useState } from "../lib.js";
+import { html, styles, useEffect, useState } from "../lib.js";
 import { ErrorBox, Loading } from "../parts/basic.js";
 import { Diff } from "../parts/diff.js";
 import { Editor } from "../parts/editor.js";
@@ -185,14 +185,13 @@ function stateText(isDirty, isChecking, problems) {
 /** The time of a change's probation. */
 function Probation({ since }) {
   const [now, setNow] = useState(since);
-  const bar = useRef();
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 200);
     return () => clearInterval(timer);
   }, []);
   const text = t("configuration.applying", { seconds: PROBATION_SECONDS });
   return html`<div role="status"><p class="small">${text}</p>
-    <progress ref=${bar} aria-label=${text} max=${PROBATION_SECONDS * 1000} value=${Math.min(now - since, PROBATION_SECONDS * 1000)}></progress></div>`;
+    <progress aria-label=${text} max=${PROBATION_SECONDS * 1000} value=${Math.min(now - since, PROBATION_SECONDS * 1000)}></progress></div>`;
 }
 
 function Difference({ pipeline, base, text, versions, file, against }) {

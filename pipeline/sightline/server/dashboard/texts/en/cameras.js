@@ -72,7 +72,6 @@ export const cameras = {
   testing: "Connecting… this takes up to 20 s.",
   testNote: "The server connects once, in a process of its own. Nothing changes.",
   title: "Cameras",
-  trouble: "State",
   unknown: "unknown",
   user: "User",
 };
