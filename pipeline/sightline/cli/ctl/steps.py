@@ -80,6 +80,7 @@ def rules(server: Server, as_json: bool) -> None:
     "-f", "--file", type=click.File(), help="Take the options from a file (YAML or JSON); `-` is standard input."
 )
 @click.option("--remove", "is_removed", is_flag=True, help="Remove the rule.")
+@click.option("--rename", metavar="NAME", help="Give the rule another name. Its counts go along.")
 @prove_option
 @json_option
 @debug_option
@@ -90,6 +91,7 @@ def rule(
     options: str | None,
     file: io.TextIOBase | None,
     is_removed: bool,
+    rename: str | None,
     prove: float | None,
     as_json: bool,
 ) -> None:
@@ -100,10 +102,19 @@ def rule(
     element, slash, name = rule.partition("/")
     if not (element and slash and name):
         raise click.BadParameter("give the step and the rule, such as zones-1/plaza.", param_hint="STEP/RULE")
-    if is_removed and (options is not None or file is not None):
-        raise click.UsageError("--remove takes no options.")
+    if (is_removed or rename is not None) and (options is not None or file is not None):
+        raise click.UsageError(f"{'--remove' if is_removed else '--rename'} takes no options.")
+    if is_removed and rename is not None:
+        raise click.UsageError("--remove and --rename exclude each other.")
     with server.open() as pipeline:
-        if is_removed:
+        if rename is not None:
+            etag = pipeline.configuration().etag
+            if any((one.element, one.name) == (element, rename) for one in pipeline.rules()):
+                raise click.BadParameter(f"{element} has a rule {rename} already.", param_hint="--rename")
+            changes = {element: {name: None, rename: pipeline.rule(element, name).options}}
+            made = pipeline.change_rules(changes, if_match=etag, prove=prove)
+            tell(made, f"{rule} is {element}/{rename}", as_json=as_json)
+        elif is_removed:
             tell(pipeline.remove_rule(element, name, prove=prove), f"{rule} is removed", as_json=as_json)
         elif options is not None or file is not None:
             given = mapping(options, file, "OPTIONS")

@@ -86,7 +86,9 @@ def test_rules_are_listed_shown_set_and_removed(ctl: Ctl, tmp_path: Path) -> Non
     assert ctl("rule", "zones-1/second", "{polygon: [[0, 0], [1, 0], [1, 1]]}", "--json").json()["version"] > 1
     assert ctl("rule", "zones-1/third", "-f", str(tmp_path / "rule.json")).code == 0
     assert ctl("rule", "zones-1/plaza", "--remove").code == 0
-    assert [one["name"] for one in ctl("rules", "--json").json()] == ["gate_in", "second", "third"]
+    assert "already" in ctl("rule", "zones-1/second", "--rename", "third").err
+    assert ctl("rule", "zones-1/second", "--rename", "fourth").err.startswith("zones-1/second is zones-1/fourth: ")
+    assert [one["name"] for one in ctl("rules", "--json").json()] == ["gate_in", "third", "fourth"]
 
 
 def test_options_are_set_and_shown(ctl: Ctl) -> None:
