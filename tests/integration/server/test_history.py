@@ -79,9 +79,11 @@ def test_a_short_run_is_in_the_history_of_the_next_process(tmp_path: Path) -> No
 
 
 def test_the_history_grows_while_the_pipeline_runs(port: int) -> None:
-    wait_for(lambda: asked(port, HISTORY, series="fps", stream="st*")["columns"], seconds=120)
+    def table_with_frames() -> dict[str, Any] | None:
+        found: dict[str, Any] = asked(port, HISTORY, series="fps", stream="st*")
+        return found if any(one for column in found["columns"] for one in column["values"]) else None
 
-    table = asked(port, HISTORY, series="fps")
+    table = wait_for(table_with_frames, seconds=300)
     assert table["step"] == 10
     (column,) = table["columns"]
     assert len(column["values"]) == len(table["times"])
