@@ -84,7 +84,9 @@ def scan(store: HistoryStore, query: RecordQuery, *, start_ms: int, end_ms: int)
         plain = json.loads(body)
         event = plain["event"]
         key = ("event", plain["stream"], event["kind"], event["rule"], plain["label"], plain["element"])
-        said = " ".join(str(one) for one in (*key, *event.values())).lower().replace("_", " ").split()
+        said = (
+            " ".join(one for one in (*key, *event.values()) if isinstance(one, str)).lower().replace("_", " ").split()
+        )
         holds = all(
             str(event.get(name)) == value for name, _, value in (one.partition("=") for one in query.attributes)
         )

@@ -179,9 +179,18 @@ class RecordSearch:
             yield number, tuple(msgspec.json.decode(key))
 
     def _numbers(self, start_ms: int, end_ms: int) -> tuple[int, int]:
-        """The lowest and the highest number in a span of time."""
-        sql = "SELECT min(number), max(number) FROM records WHERE time_ms>=? AND time_ms<?"
-        first, last = self._rows(sql, (start_ms, end_ms))[0]
+        """The lowest and the highest number in a span of time. The clock may have been set back: in a part of the
+        records, each time is looked at.
+        """
+        of_all = "SELECT (SELECT min({0}) FROM records), (SELECT max({0}) FROM records)"
+        earliest, latest = self._rows(of_all.format("time_ms"), ())[0]
+        if earliest is None:
+            return 1, 0
+        if start_ms <= earliest and latest < end_ms:
+            first, last = self._rows(of_all.format("number"), ())[0]
+        else:
+            sql = "SELECT min(number), max(number) FROM records WHERE time_ms>=? AND time_ms<?"
+            first, last = self._rows(sql, (start_ms, end_ms))[0]
         return (1, 0) if first is None else (first, last)
 
     def _in_order(
