@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from threading import Event, Lock
@@ -10,7 +9,8 @@ from zlib import crc32
 
 import numpy as np
 
-from sightline.graph import Element, Operator, Pending, PipelineDescription, Step
+from sightline.graph import Element, Operator, Pending, PipelineDescription
+from sightline.graph.hiding import branches_of, may_hide, shown_behind
 from sightline.graph.inspection import ModelWork, ShowsWork
 from sightline.media import Batch, Objects, Stream
 from sightline.media import Event as FrameEvent
@@ -58,7 +58,7 @@ class FrameInspection:
         self.elements = {name: element for name, element in description.elements() if _takes(element, stream)}
         """The steps that work on the stream, by their ids."""
         self.steps: dict[str, StepInspection] = {}
-        self._branches = _branches_of(description)
+        self._branches = branches_of(description)
         self._images: dict[str, Surface] = {}
         self._lock = Lock()
         self._left = set(self.elements)
@@ -126,17 +126,13 @@ class FrameInspection:
             images = {} if self._failure else dict(self._images)
         if not images:
             return None, self._failure or "no frame came"
-        unknown = [name for name in self.missing if _may_hide(self.elements[name])]
+        unknown = [name for name in self.missing if may_hide(self.elements[name])]
         if unknown:
             return None, f"the frame has not passed {', '.join(unknown)}, which may hide parts of it"
-        hiding = [name for name in self.elements if name in images]
-        if not hiding:
-            return images[""], ""
-        last = hiding[-1]
-        apart = [name for name in hiding if self._branches[last][: len(self._branches[name])] != self._branches[name]]
-        if apart:
-            return None, f"{last} and {apart[0]} hide parts of it in different branches"
-        return images[last], ""
+        last, apart = shown_behind((name for name in self.elements if name in images), self._branches)
+        if apart is not None:
+            return None, f"{last} and {apart} hide parts of it in different branches"
+        return images[last or ""], ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,10 +187,6 @@ def _takes(element: Element, stream: str) -> bool:
     return patterns is None or any(fnmatchcase(stream, pattern) for pattern in patterns)
 
 
-def _may_hide(element: Element) -> bool:
-    return element.changes_images and not element.draws_only
-
-
 def _sum_of(surface: Surface) -> int | None:
     """A sum by which a change of pixels in host memory is noticed; those in a GPU's are never changed in place."""
     if surface.memory is not Memory.HOST:
@@ -207,20 +199,3 @@ def _sum_of(surface: Surface) -> int | None:
 
 def _copied(surface: Surface) -> Surface:
     return surface.shared().writable() if surface.memory is Memory.HOST else surface.to_host()
-
-
-def _branches_of(description: PipelineDescription) -> Mapping[str, tuple[str, ...]]:
-    """The branches that each step stands in, from the outermost."""
-    ids = iter([name for name, _ in description.elements()])
-    found: dict[str, tuple[str, ...]] = {}
-
-    def walk(steps: Sequence[Step], branches: tuple[str, ...]) -> None:
-        for number, step in enumerate(steps):
-            if isinstance(step, Element):
-                found[next(ids)] = branches
-                continue
-            for name, branch in step.branches.items():
-                walk(branch, (*branches, f"{number}/{name}"))
-
-    walk(description.steps, ())
-    return found

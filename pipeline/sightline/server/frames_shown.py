@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic_ns
 
-from sightline.graph import Element, PipelineDescription
+from sightline.graph import PipelineDescription
+from sightline.graph.hiding import branches_of, may_hide, shown_behind
 from sightline.media import Batch
 from sightline.pipeline import Pipeline
 
@@ -21,7 +22,8 @@ class FramesShown:
     leave that one.
 
     Where a step in a branch hides or changes something, the frames behind the last such step are shown instead: what is
-    hidden from those who watch a branch is not to be seen here. Steps may change while the pipeline runs.
+    hidden from those who watch a branch is not to be seen here. Where steps hide different parts in different branches,
+    no frame lacks them all, and none is shown. Steps may change while the pipeline runs.
 
     To be made before the pipeline starts. Raises ConfigurationError when there is no such step.
     """
@@ -32,6 +34,7 @@ class FramesShown:
         self._takers: list[FrameTaker] = []
         self._description: PipelineDescription | None = None
         self._point: str | None = None
+        self._shows = True
         self._probed: set[str] = set()
         pipeline.on_batches(self._finish)
         self._look()
@@ -42,7 +45,7 @@ class FramesShown:
 
     def _finish(self, batch: Batch, arrivals_ns: Sequence[int]) -> None:
         self._look()
-        if self._point is None:
+        if self._point is None and self._shows:
             self._give(batch, arrivals_ns)
 
     def _leave(self, step: str, batch: Batch) -> None:
@@ -62,16 +65,21 @@ class FramesShown:
         description = self._pipeline.description
         if description is self._description:
             return
-        point = self._step or next(iter(reversed(list(hiding_in_branches(description)))), None)
+        point, self._shows = self._step, True
+        if point is None:
+            hiding = [name for name, element in description.elements() if may_hide(element)]
+            branches = branches_of(description)
+            last, apart = shown_behind(hiding, branches)
+            if apart is not None:
+                self._shows = False
+                _LOG.warning(
+                    "no frames are shown: %s and %s hide parts of them in different branches; choose one by --images",
+                    last,
+                    apart,
+                )
+            elif last is not None and branches[last]:
+                point = last
         if point is not None and point not in self._probed:
             self._pipeline.probe(point, partial(self._leave, point))
             self._probed.add(point)
         self._point, self._description = point, description
-
-
-def hiding_in_branches(description: PipelineDescription) -> Iterator[str]:
-    """Yield the ids of the steps in branches that change images, and do not only draw."""
-    main_line = {id(step) for step in description.steps if isinstance(step, Element)}
-    for name, element in description.elements():
-        if id(element) not in main_line and element.changes_images and not element.draws_only:
-            yield name
