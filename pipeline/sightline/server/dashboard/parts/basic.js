@@ -20,10 +20,11 @@ export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
 export function ErrorBox({ error }) {
   if (!error) return null;
   const problems = error.problem?.problems ?? [];
-  const text = (one) => (typeof one === "string" ? one : [one.where ?? one.key, one.text ?? one.message ?? one.detail].filter(Boolean).join(": "));
+  const text = ({ path, message }) => [path, message].filter(Boolean).join(": ");
+  const further = problems.map(text).filter((one) => !error.message.includes(one));
   return html`<div class="alarm bad" role="alert">
     <p>${error.message}</p>
-    ${problems.length > 0 && html`<ul>${problems.map((one) => html`<li>${text(one)}</li>`)}</ul>`}
+    ${further.length > 0 && html`<ul>${further.map((one) => html`<li>${one}</li>`)}</ul>`}
   </div>`;
 }
 
