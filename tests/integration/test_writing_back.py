@@ -41,7 +41,11 @@ def changes(now: PipelineDescription) -> Iterator[tuple[str, PipelineDescription
         yield f"{element_id} with streams", now.with_element(element_id, other), 2
         if isinstance(element, Lines | Zones):
             yield f"{element_id} moved", now.with_element(element_id, moved(element)), 2
-    yield "source", now.model_copy(update={"sources": {**now.sources, name: with_options(source, realtime=not source.realtime)}}), 2
+    yield (
+        "source",
+        now.model_copy(update={"sources": {**now.sources, name: with_options(source, realtime=not source.realtime)}}),
+        2,
+    )
     yield "batch", now.model_copy(update={"batch": BatchOptions(size=3)}), 1
     yield "step more", now.model_copy(update={"steps": (*now.steps, Draw(id="drawn"))}), 1
     first: tuple[Step, ...] = now.steps[:1]
