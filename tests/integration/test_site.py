@@ -6,7 +6,6 @@ import functools
 import http.server
 import json
 import re
-import shutil
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -20,7 +19,8 @@ from tools.docs.diagrams import differing, fence, sources
 from tools.release.artefacts import Release
 from tools.release.site import build_site
 
-from tests.conftest import REPOSITORY, missing
+from tests.conftest import REPOSITORY
+from tests.integration.dashboard.browser import browser as browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -55,21 +55,6 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("playwright is not installed (pip install playwright)")
-    program = shutil.which("chromium")
-    if program is None:
-        missing("chromium is not installed (Debian: chromium)")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")

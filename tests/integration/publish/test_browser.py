@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import missing
+from tests.integration.dashboard.browser import browser as browser
 from tests.integration.publish.publishing import COUNTER, SIZE_WH, TOKEN, publishing, write_counter
 
 if TYPE_CHECKING:
@@ -37,23 +36,6 @@ NUMBER = """() => {
   return {number, at, width, height};
 }"""
 """What the player of the stream `gate` shows: the counter's number, read from the canvas, and that image's time."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("playwright is not installed (pip install playwright)")
-    program = shutil.which("chromium")
-    if program is None:
-        missing("chromium is not installed (Debian: chromium)")
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=program, args=arguments)
-        yield launched
-        launched.close()
 
 
 @pytest.fixture
