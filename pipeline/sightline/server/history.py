@@ -146,8 +146,9 @@ class History:
         """Keep what is new: records, and the samples of intervals that are over, or of all if it is the last time."""
         with self._ticking:
             now_ms = self._clock.epoch_ns() // 1_000_000
+            view = self._view()  # before the records: when it says that the run has ended, all of them are there
             records = self._new_records()
-            samples = self._due_samples(now_ms, is_last=is_last)
+            samples = self._due_samples(view, now_ms, is_last=is_last)
             self.store.add(samples, records)
             self.heat.tick(now_ms, is_last=is_last)
             self._on_tick()
@@ -339,9 +340,8 @@ class History:
             for one in records
         ]
 
-    def _due_samples(self, now_ms: int, *, is_last: bool) -> list[SampleRow]:
+    def _due_samples(self, view: RunView | None, now_ms: int, *, is_last: bool) -> list[SampleRow]:
         """The samples of the intervals that are over; when the run has ended, of those that are under way."""
-        view = self._view()
         if view is None:
             return []
         now_ns = self._clock.monotonic_ns()

@@ -235,6 +235,12 @@ def test_new_events_are_announced_and_do_not_push_the_list(town: Town, page: Pag
     page.wait_for_selector(".fresh button")
     assert "new event" in page.locator(".fresh button").inner_text()
     assert page.evaluate(f"document.querySelector('{CARDS}').dataset.event") == before
-    page.click(".fresh button")
-    until(page, f"document.querySelector('{CARDS}').dataset.event === '{town.found()[0]['id']}'")
+
+    def shows_the_newest() -> bool:
+        if page.is_visible(".fresh button"):
+            page.click(".fresh button")
+        shown = page.evaluate(f"document.querySelector('{CARDS}').dataset.event")
+        return bool(shown == town.found()[0]["id"])
+
+    wait_for(shows_the_newest)
     assert before != town.found()[0]["id"]

@@ -22,6 +22,9 @@ from tests.integration.server.conftest import TOKEN, ask, wait_for
 HISTORY = "/api/v1/pipelines/street/history"
 TRUTH = json.loads(Path("sample_videos/street.truth.json").read_text())
 BOX, ROAD = TRUTH["zones"][0]["polygon"], TRUTH["lines"][0]
+CROSSINGS = sum(TRUTH["totals"]["lines"]["road"].values()) + sum(
+    1 + (stay["leave"] is not None) for stay in TRUTH["stays"]
+)
 FORMULA = "=HYPERLINK(1)"
 
 
@@ -41,8 +44,14 @@ def listener(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listener]:
     )
     with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener:
         pipeline.run()
-        wait_for(lambda: asked(listener, series="fps")["columns"])
+        wait_for(lambda: crossings(listener) == CROSSINGS)
         yield listener
+
+
+def crossings(listener: Listener) -> int:
+    """How many crossings of lines and of edges of zones the history has: a sample may be taken before the end."""
+    found = asked(listener, series="crossings", step="31d")["columns"]
+    return int(sum(sum(filter(None, one["values"])) for one in found))
 
 
 def asked(listener: Listener, part: str = "", **query: Any) -> Any:

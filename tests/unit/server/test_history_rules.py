@@ -42,6 +42,20 @@ def inside(run: Run, **frames: dict[int, int]) -> None:
         known.setdefault(zone, Counter()).update(numbers)
 
 
+def test_events_that_are_reported_while_a_run_ends_are_counted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = run.view
+
+    def ends() -> Any:
+        report(run, "line", "gate_in", "lines-1", direction="in")
+        run.is_running = False
+        return seen()
+
+    monkeypatch.setattr(run.history, "_view", ends)
+    run.pass_seconds(1)
+
+    assert run.column("crossings", key="lines-1.gate_in.in", **ten_minutes(end_seconds=MORNING + 10)) == [1]
+
+
 def test_crossings_are_counted_by_rule_and_direction(run: Run) -> None:
     for direction in ("in", "in", "out"):
         report(run, "line", "gate_in", "lines-1", direction=direction)
