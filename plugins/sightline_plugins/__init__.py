@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sightline_plugins.delivery.webhook import Webhook
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.draw.privacy import Privacy
+    from sightline_plugins.flow.flow import Flow
     from sightline_plugins.functions.apply import Apply
     from sightline_plugins.functions.callback import Callback
     from sightline_plugins.infer.classify import Classify
@@ -62,6 +63,7 @@ _HOMES = {
     "Detect": "sightline_plugins.infer.detect",
     "Draw": "sightline_plugins.draw.draw",
     "Embed": "sightline_plugins.infer.embed",
+    "Flow": "sightline_plugins.flow.flow",
     "Images": "sightline_plugins.sources.images.element",
     "Infer": "sightline_plugins.infer.infer",
     "Jsonl": "sightline_plugins.sinks.jsonl",
@@ -106,6 +108,7 @@ __all__ = [
     "Detect",
     "Draw",
     "Embed",
+    "Flow",
     "Images",
     "Infer",
     "Jsonl",

@@ -20,6 +20,7 @@ FIRST_OF_MODELS = "detect"
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Models": ("infer",),
     "Tracking": ("track",),
+    "Motion": ("flow",),
     "Rules": ("rules",),
     "Drawing and privacy": ("draw",),
     "Outputs": ("sinks", "record", "publish"),

@@ -2,7 +2,7 @@
 
 from sightline.media.batch import Batch, FrameView
 from sightline.media.color import ColorMatrix, ColorRange
-from sightline.media.events import Event, Overlay, Tensor
+from sightline.media.events import Arrows, Event, Graphic, Overlay, Tensor
 from sightline.media.frame import Altered, Frame, Stream, TimeSource
 from sightline.media.objects import Objects, ObjectView, Origin
 from sightline.media.shapes import Mask, Skeleton
@@ -10,12 +10,14 @@ from sightline.media.surface import Memory, PixelFormat, Surface
 
 __all__ = [
     "Altered",
+    "Arrows",
     "Batch",
     "ColorMatrix",
     "ColorRange",
     "Event",
     "Frame",
     "FrameView",
+    "Graphic",
     "Mask",
     "Memory",
     "ObjectView",

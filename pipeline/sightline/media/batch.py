@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.media.events import Event, Overlay, Tensor
+from sightline.media.events import Event, Graphic, Overlay, Tensor
 from sightline.media.frame import Frame, Stream
 from sightline.media.objects import Objects
 from sightline.media.surface import Surface
 
-_UNKNOWN: Mapping[str, Any] = {"overlays": (), "detected": True, "searched_by": frozenset[str]()}
+_UNKNOWN: Mapping[str, Any] = {"overlays": (), "detected": True, "searched_by": frozenset[str](), "graphics": ()}
 """The value of a frame in each column of `FrameColumns` that is empty."""
 
 
@@ -25,12 +25,13 @@ class FrameColumns:
 
     `overlays`: the shapes that rules want drawn. `detected`: whether a detector ran; a tracker predicts on the other
     frames (`every: 3`). `searched_by`: the ids of the steps that searched the frame completely and got finite numbers
-    only; `privacy`, which must not miss anything, relies on it.
+    only; `privacy`, which must not miss anything, relies on it. `graphics`: what steps want drawn beside.
     """
 
     overlays: tuple[tuple[Overlay, ...], ...] = ()
     detected: tuple[bool, ...] = ()
     searched_by: tuple[frozenset[str], ...] = ()
+    graphics: tuple[tuple[Graphic, ...], ...] = ()
 
     def select(self, rows: Sequence[int]) -> FrameColumns:
         """Return the values of the frames at these rows."""
@@ -51,22 +52,29 @@ class FrameColumns:
         detected = [one.detected for one in (self, *branches) if one.detected]
         searched = [one.searched_by for one in (self, *branches) if one.searched_by]
         return FrameColumns(
-            overlays=self._merged_overlays([one.overlays for one in branches if one.overlays]),
+            overlays=_joined(self.overlays, [one.overlays for one in branches if one.overlays]),
             detected=tuple(any(row) for row in zip(*detected, strict=True)),
             searched_by=tuple(frozenset[str]().union(*row) for row in zip(*searched, strict=True)),
-        )
-
-    def _merged_overlays(self, branches: Sequence[tuple[tuple[Overlay, ...], ...]]) -> tuple[tuple[Overlay, ...], ...]:
-        if not branches:
-            return self.overlays
-        before = self.overlays or ((),) * len(branches[0])
-        return tuple(
-            own + tuple(overlay for branch in branches for overlay in branch[row][len(own) :])
-            for row, own in enumerate(before)
+            graphics=_joined(self.graphics, [one.graphics for one in branches if one.graphics]),
         )
 
     def _all(self) -> tuple[tuple[Any, ...], ...]:
-        return (self.overlays, self.detected, self.searched_by)
+        return (self.overlays, self.detected, self.searched_by, self.graphics)
+
+
+Shown = TypeVar("Shown")
+
+
+def _joined(
+    before: tuple[tuple[Shown, ...], ...], branches: Sequence[tuple[tuple[Shown, ...], ...]]
+) -> tuple[tuple[Shown, ...], ...]:
+    """Return what was drawn on each frame before branches, and then what each branch has added."""
+    if not branches:
+        return before
+    return tuple(
+        own + tuple(added for branch in branches for added in branch[row][len(own) :])
+        for row, own in enumerate(before or ((),) * len(branches[0]))
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,12 +119,19 @@ class Batch:
         joined = tuple(old + new for old, new in zip(before, overlays, strict=True))
         return self.with_columns(overlays=joined)
 
+    def with_graphics(self, graphics: Sequence[tuple[Graphic, ...]]) -> Batch:
+        """Return the batch with more graphics: one tuple for each frame, drawn after the present ones."""
+        if not any(graphics):
+            return self
+        before = self.columns.graphics or ((),) * len(self)
+        return self.with_columns(graphics=tuple(old + new for old, new in zip(before, graphics, strict=True)))
+
     def with_detection(self, rows: Collection[int]) -> Batch:
         """Return the batch with the frames at `rows` marked as detected, the others (if not marked before) as not."""
         own = self.columns
         before = own.detected or (False,) * len(self.frames)
         detected = tuple([old or row in rows for row, old in enumerate(before)])
-        return self._with_frame_columns(FrameColumns(own.overlays, detected, own.searched_by))
+        return self._with_frame_columns(FrameColumns(own.overlays, detected, own.searched_by, own.graphics))
 
     def with_search(self, element: str, rows: Collection[int]) -> Batch:
         """Return the batch with the frames at `rows` marked as searched by a step."""
@@ -125,7 +140,7 @@ class Batch:
         own, step = self.columns, frozenset((element,))
         before = own.searched_by or (frozenset(),) * len(self.frames)
         searched = tuple([old | step if row in rows else old for row, old in enumerate(before)])
-        return self._with_frame_columns(FrameColumns(own.overlays, own.detected, searched))
+        return self._with_frame_columns(FrameColumns(own.overlays, own.detected, searched, own.graphics))
 
     def with_columns(self, **columns: Any) -> Batch:
         """Return the batch with other columns, by name: see `FrameColumns`."""

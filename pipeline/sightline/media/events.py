@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,17 @@ class Overlay:
     name: str
     points: tuple[tuple[float, float], ...]
     counts: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrows:
+    """Arrows over a frame, for drawing: `ends` float32 (N, 4) are x, y of the tail and of the tip, in pixels of it."""
+
+    ends: npt.NDArray[np.float32]
+
+
+Graphic: TypeAlias = Arrows
+"""What is drawn over a frame that is no rule's shape and counts nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

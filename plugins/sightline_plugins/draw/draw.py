@@ -34,6 +34,8 @@ class DrawOptions(Element):
     """How far back the way of each track is drawn (middle of the bottom edge); 0s draws none."""
     rules: ChangesLive[bool] = True
     """Draw the lines and zones of rules, with their counts."""
+    graphics: ChangesLive[bool] = True
+    """Draw the arrows of `flow`."""
     clock: ChangesLive[bool] = False
     """Write the time of day of the image in UTC, or its time in the stream where that is not known."""
     color: ChangesLive[Literal["class", "track"]] = "class"

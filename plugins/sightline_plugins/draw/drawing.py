@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.graph import Operator, RunsOn
-from sightline.media import Batch, Frame, Objects, Overlay, Stream, Surface
+from sightline.media import Batch, Frame, Graphic, Objects, Overlay, Stream, Surface
 from sightline.media.time import format_time
 from sightline_plugins.draw.canvas import Canvas, CanvasFactory, HostCanvasFactory
 from sightline_plugins.draw.cpu import Colors, Kind, Rgb, Typesetter, snap
@@ -23,6 +23,7 @@ from sightline_plugins.draw.shapes import (
     captions_of,
     centred,
     color_of,
+    draw_arrows,
     draw_boxes,
     draw_keypoints,
     draw_masks,
@@ -46,8 +47,10 @@ class Drawing(Operator):
     def process(self, batch: Batch) -> Batch:
         """The batch with drawn images; frames with nothing to draw keep their surface."""
         overlays = batch.columns.overlays or ((),) * len(batch)
+        shown = batch.columns.graphics if self._options.graphics else ()
+        graphics = shown or ((),) * len(batch)
         canvases = [
-            self._draw(frame, batch.objects.of_frame(row), overlays[row] if self._options.rules else ())
+            self._draw(frame, batch.objects.of_frame(row), overlays[row] if self._options.rules else (), graphics[row])
             for row, frame in enumerate(batch.frames)
         ]
         drawn = iter(self._canvases.take([canvas for canvas in canvases if canvas is not None]))
@@ -68,10 +71,12 @@ class Drawing(Operator):
             self._trails.clear()
         self._options = element
 
-    def _draw(self, frame: Frame, objects: Objects, overlays: Sequence[Overlay]) -> Canvas | None:
+    def _draw(
+        self, frame: Frame, objects: Objects, overlays: Sequence[Overlay], graphics: Sequence[Graphic]
+    ) -> Canvas | None:
         """A canvas with the frame's image, drawn; None where there is nothing to draw."""
         ways = self._follow(frame, objects)
-        if not (len(objects) or overlays or self._options.clock):
+        if not (len(objects) or overlays or graphics or self._options.clock):
             return None
         context = self._sheet(frame.surface)
         rects = snap(objects.xyxy)
@@ -80,6 +85,8 @@ class Drawing(Operator):
             draw_masks(context, objects, colors)
         for overlay in overlays:
             _draw_shape(context, overlay)
+        for graphic in graphics:
+            draw_arrows(context, graphic)
         color_of_track = dict(zip(objects.track_id.tolist(), colors, strict=True))
         for track, points in ways:
             ink = context.inks.ink(color_of_track[track])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.media import Objects, Skeleton
+from sightline.media import Arrows, Objects, Skeleton
 from sightline.media.shapes import Mask
 from sightline_plugins.draw.canvas import Canvas
 from sightline_plugins.draw.cpu import Colors, Rgb, TextMask, Typesetter
@@ -106,6 +106,9 @@ BLACK: Rgb = (0, 0, 0)
 WHITE: Rgb = (255, 255, 255)
 LINE: Rgb = (255, 214, 10)
 ZONE: Rgb = (64, 200, 255)
+ARROW: Rgb = (0, 255, 120)
+_ARROW_HEAD = 4
+"""Length of an arrow's head at most, in widths of a line."""
 
 
 def color_of(number: int) -> Rgb:
@@ -155,6 +158,21 @@ def draw_masks(context: DrawContext, objects: Objects, colors: Sequence[Rgb]) ->
             context.canvas.tint(mask, context.inks.ink(color), opacity=_MASK_OPACITY)
             for edge in _edges(mask):
                 context.canvas.polyline(edge, context.inks.ink(color), thickness=context.style.thin, closed=True)
+
+
+def draw_arrows(context: DrawContext, arrows: Arrows) -> None:
+    """Draw arrows, each with a head of a third of its length at most."""
+    tail, tip = arrows.ends[:, :2], arrows.ends[:, 2:]
+    way = tip - tail
+    length = np.hypot(way[:, 0], way[:, 1])[:, None]
+    known = np.isfinite(length[:, 0]) & (length[:, 0] > 0)
+    tail, tip, way, length = tail[known], tip[known], way[known], length[known]
+    if not len(tail):
+        return
+    reach = np.minimum(length / 3, _ARROW_HEAD * context.style.thickness)
+    back, aside = way / length * reach, np.stack([-way[:, 1], way[:, 0]], axis=1) / length * reach * 0.6
+    lines = np.stack([tail, tip, tip - back + aside, tip, tip - back - aside], axis=1)
+    context.canvas.polylines(lines, context.inks.ink(ARROW), thickness=context.style.thin, smooth=False)
 
 
 def draw_boxes(context: DrawContext, objects: Objects, rects: Sequence[Rect], colors: Sequence[Rgb]) -> None:

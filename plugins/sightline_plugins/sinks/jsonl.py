@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -12,7 +12,7 @@ from sightline.graph import CheckContext, Element, OutputPath, Problem, Site
 from sightline.media import Batch
 from sightline_plugins.sinks.compression import Compression
 from sightline_plugins.sinks.files import STREAM, LineSink, path_problems
-from sightline_plugins.sinks.records import frame_records
+from sightline_plugins.sinks.records import FrameRecord, frame_records, tensor_records
 from sightline_plugins.sinks.retention import Keep
 from sightline_plugins.sinks.rotation import PLACEHOLDERS, Rotate, rotation_problems
 
@@ -30,6 +30,9 @@ class Jsonl(Element):
     `keypoints` (x, y, confidence of each, in the order of the skeleton; null if not found), `corners` (of an oriented
     box, clockwise from its first), `mask` (run lengths of the whole frame as COCO compresses them, {"size": [height,
     width], "counts": "..."}), and `embedding` if requested.
+
+    With `tensors` the key `tensors` of a line holds, by step and output, the arrays that steps attached to the frame
+    (`"flow-1.vectors"` of `flow`, outputs of `tensors`), as lists of lists with three decimals; null is no number.
 
     Lines are in the file as soon as their batch is done; that costs one system call per batch and stream. Only a kill
     during a write can leave the last line cut; `replay` and `eval` skip it. A path without `{stream}` collects all
@@ -70,6 +73,8 @@ class Jsonl(Element):
     """What is kept of finished files; all when not given."""
     embeddings: bool = False
     """Write the embedding of each object too, with six decimals: hundreds of numbers an object."""
+    tensors: bool = False
+    """Write the tensors of each frame too: optical flow is a thousand numbers and more."""
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Check that the file can be written, and how it is rotated."""
@@ -89,12 +94,14 @@ class JsonlWriter(LineSink):
         super().__init__(
             element, element.path, site=site, rotate=element.rotate, compress=element.compress, keep=element.keep
         )
-        self._embeddings = element.embeddings
+        self._embeddings, self._tensors = element.embeddings, element.tensors
         self._encoder = msgspec.json.Encoder(enc_hook=_plain)
 
     def consume(self, batch: Batch) -> None:
         """Write the lines of the batch."""
-        records = frame_records(batch, embeddings=self._embeddings)
+        records: Sequence[FrameRecord] = frame_records(batch, embeddings=self._embeddings)
+        if self._tensors:
+            records = tensor_records(batch, records)
         self.write(batch, [self._encoder.encode(record) + b"\n" for record in records])
 
 

@@ -27,6 +27,8 @@ CONFIDENCE_STEPS = 1000.0
 """Confidences are written to a thousandth."""
 EMBEDDING_STEPS = 1e6
 """Embeddings are written to a millionth."""
+TENSOR_STEPS = 1000.0
+"""Tensors are written to a thousandth."""
 
 
 def rounded(values: npt.NDArray[np.floating[Any]], *, steps: float) -> Values:
@@ -250,6 +252,12 @@ class FrameRecord(msgspec.Struct, omit_defaults=True):
     events: list[dict[str, Scalar]] = []
 
 
+class TensorFrameRecord(FrameRecord, omit_defaults=True):
+    """One frame with its tensors by step and output."""
+
+    tensors: dict[str, Any] = {}
+
+
 def object_records(objects: Objects, *, more: Mapping[str, Values] | None = None) -> list[ObjectRecord]:
     """A record of each object; `more` holds optional values by key (see `details`)."""
     columns: tuple[Sequence[Any], ...] = (
@@ -290,6 +298,16 @@ def frame_records(batch: Batch, *, embeddings: bool = False) -> list[FrameRecord
         record = records[event.frame]
         record.events = [*record.events, event.to_json()]
     return records
+
+
+def tensor_records(batch: Batch, records: Sequence[FrameRecord]) -> list[TensorFrameRecord]:
+    """The records of the frames of a batch with their tensors: nested lists, numbers with three decimals."""
+    wide = [TensorFrameRecord(*msgspec.structs.astuple(record)) for record in records]
+    for tensor in batch.tensors:
+        values = np.asarray(tensor.values)
+        plain = rounded(values, steps=TENSOR_STEPS) if values.dtype.kind == "f" else values.tolist()
+        wide[tensor.frame].tensors[f"{tensor.element}.{tensor.name}"] = plain
+    return wide
 
 
 def frame_bounds(batch: Batch) -> list[int]:
