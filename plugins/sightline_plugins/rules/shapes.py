@@ -6,17 +6,62 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownError
 
 from sightline.graph import ChangesLive
 from sightline.graph.described import Described
 from sightline.graph.rule import Rule
-from sightline_plugins.rules.geometry import Floats
+from sightline_plugins.rules.geometry import Floats, first_meeting_edges, lie_on_a_line
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 Point = tuple[Coordinate, Coordinate]
 """(x, y) in fractions of the frame, or in pixels."""
+_LEAST_CORNERS, _MOST_CORNERS = 3, 1000
+
+
+def _simple(corners: tuple[Point, ...]) -> tuple[Point, ...]:
+    """Refuse a polygon with too few corners, without an area, or whose edges meet elsewhere than in its corners.
+
+    The number of corners is judged here because a corner that is no point would otherwise be a second mistake.
+    """
+    count = {"field_type": "Tuple", "actual_length": len(corners)}
+    if len(corners) < _LEAST_CORNERS:
+        raise PydanticKnownError("too_short", {**count, "min_length": _LEAST_CORNERS})
+    if len(corners) > _MOST_CORNERS:
+        raise PydanticKnownError("too_long", {**count, "max_length": _MOST_CORNERS})
+    following = (*corners[1:], corners[0])
+    for number, (corner, other) in enumerate(zip(corners, following, strict=True), 1):
+        if corner == other:
+            last = number == len(corners)
+            advice = "the polygon closes by itself, leave out the last" if last else "leave out one of them"
+            raise ValueError(f"corners {number} and {1 if last else number + 1} are both {_written(corner)}: {advice}")
+    points = np.array(corners, np.float64)
+    if lie_on_a_line(points):
+        raise ValueError("all corners lie on one line: a polygon needs an area")
+    if (meeting := first_meeting_edges(points)) is not None:
+        first, second = (
+            f"edge {edge + 1} (from {_written(corners[edge])} to {_written(following[edge])})" for edge in meeting
+        )
+        raise ValueError(
+            f"the polygon crosses itself: {first} meets {second}; "
+            "give the corners in the order in which somebody walks around it"
+        )
+    return corners
+
+
+def _written(point: Point) -> str:
+    x, y = point
+    return f"[{x:g}, {y:g}]"
+
+
+Polygon = Annotated[
+    tuple[Point, ...],
+    AfterValidator(_simple),
+    Field(json_schema_extra={"minItems": _LEAST_CORNERS, "maxItems": _MOST_CORNERS}),
+]
+"""The corners of a polygon in order, without the first one at the end; its edges meet in its corners only (a simple
+polygon, ISO 19107)."""
 Margin = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"]
 """A distance in fractions of the frame's height, or in pixels; `auto`: as wide as the box trembles."""
 NOISE_MARGIN = 6.0
@@ -81,13 +126,10 @@ class ShapeRule(Rule):
     def _check_shapes(self) -> Self:
         if not self.__pydantic_extra__:
             raise ValueError(f"no {self.shape.kind} is given: write NAME: {self.shape.example}")
-        if not self.pixels:
-            places = (
-                ((name, *path), point)
-                for name, shape in self.__pydantic_extra__.items()
-                for path, point in shape.points()
-            )
-            _require_fractions(self.name, places)
+        places = (
+            ((name, *path), point) for name, shape in self.__pydantic_extra__.items() for path, point in shape.points()
+        )
+        _require_inside(self.name, places, pixels=self.pixels)
         return self
 
     def rule_names(self) -> Iterable[str]:
@@ -158,20 +200,20 @@ def in_pixels(points: Sequence[Point], *, size_wh: tuple[int, int], pixels: bool
     return array if pixels else array * np.array(size_wh, np.float64)
 
 
-def _require_fractions(title: str, places: Iterable[tuple[Location, Point]]) -> None:
-    """Raise a ValidationError that names each place whose point lies outside 0..1."""
+def _require_inside(title: str, places: Iterable[tuple[Location, Point]], *, pixels: bool) -> None:
+    """Raise a ValidationError that names each place whose point lies outside 0..1, or is a negative pixel."""
+    most = np.inf if pixels else 1
+    advice = "pixels count from 0" if pixels else "give fractions from 0 to 1, or pixels and `pixels: true`"
     errors = [
         InitErrorDetails(
             type=PydanticCustomError(
-                "fraction",
-                "[{x}, {y}] is outside the image: give fractions from 0 to 1, or pixels and `pixels: true`",
-                {"x": f"{x:g}", "y": f"{y:g}"},
+                "outside", "{point} is outside the image: {advice}", {"point": _written((x, y)), "advice": advice}
             ),
             loc=location,
             input=(x, y),
         )
         for location, (x, y) in places
-        if not (0 <= x <= 1 and 0 <= y <= 1)
+        if not (0 <= x <= most and 0 <= y <= most)
     ]
     if errors:
         raise ValidationError.from_exception_data(title, errors)

@@ -27,6 +27,7 @@ from sightline_plugins.rules.shapes import (
     Location,
     Margin,
     Point,
+    Polygon,
     Shape,
     ShapeRule,
     anchor_fractions,
@@ -48,8 +49,8 @@ class Zone(Shape):
     example: ClassVar[str] = "{polygon: [[x, y], [x, y], [x, y]]}"
     other_options: ClassVar[tuple[str, ...]] = ("id", "streams", "pixels", "gone")
 
-    polygon: Annotated[tuple[Point, ...], Field(min_length=3)]
-    """Its corners, [[x, y], ...]; the even-odd rule decides what is inside."""
+    polygon: Polygon
+    """Its corners in order, [[x, y], ...]; edges must not cross."""
     anchor: Anchor = "bottom"
     """The point of the box that has to be inside."""
     margin: Margin = "auto"

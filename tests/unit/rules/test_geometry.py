@@ -6,6 +6,7 @@ import pytest
 from sightline_plugins.rules.geometry import (
     anchor_points,
     distance_to_edges,
+    first_meeting_edges,
     inside_polygons,
     line_sides,
     polygon_edges,
@@ -66,3 +67,20 @@ def test_the_distance_to_a_polygon_is_that_to_its_nearest_edge_inside_and_outsid
     points = np.array([[[5, 5]], [[5, 1]], [[-3, 5]], [[13, 14]], [[0, 0.0]]])
 
     assert distance_to_edges(points, edges=square)[:, 0].tolist() == [5, 1, 3, 5, 0]
+
+
+@pytest.mark.parametrize(
+    ("corners", "expected"),
+    [
+        ([(0, 0), (4, 0), (4, 4), (0, 4)], None),
+        ([(0, 0), (4, 0), (4, 4), (2, 1), (0, 4)], None),
+        ([(0, 0), (4, 4), (4, 0), (0, 4)], (0, 2)),
+        ([(0, 0), (4, 0), (4, 4), (2, 0), (0, 4)], (0, 2)),
+        ([(0, 0), (4, 0), (2, 0), (2, 4)], (0, 1)),
+        ([(0, 0), (4, 0), (4, 4), (3, 0), (1, 0), (0, 4)], (0, 2)),
+        ([(0, 0), (2, 0), (4, 0), (4, 4)], None),
+    ],
+)
+def test_edges_that_meet_are_named(corners: list[tuple[float, float]], expected: tuple[int, int] | None) -> None:
+    assert first_meeting_edges(np.array(corners, np.float64)) == expected
+    assert (first_meeting_edges(np.array(corners[::-1], np.float64)) is None) is (expected is None)

@@ -184,6 +184,16 @@ def test_what_is_reported_does_not_depend_on_batch_size(size: int) -> None:
     [
         ({"plaza": {"polygon": [[0, 0], [1, 1]]}}, ("plaza", "polygon"), "at least 3 items"),
         ({"plaza": {"polygon": [[0, 0], [1, 1], [2, 1]]}}, ("plaza", "polygon", 2), "[2, 1] is outside the image"),
+        ({"plaza": {"polygon": [[0, 0], [1, 1], [1, float("nan")]]}}, ("plaza", "polygon", 2, 1), "finite number"),
+        ({"pixels": True, "a": {"polygon": [[0, 0], [-5, 1], [2, 1]]}}, ("a", "polygon", 1), "[-5, 1] is outside"),
+        ({"plaza": {"polygon": [[0, 0], [1, 0], [1, 0], [1, 1]]}}, ("plaza", "polygon"), "corners 2 and 3 are both"),
+        ({"plaza": {"polygon": [*SQUARE, SQUARE[0]]}}, ("plaza", "polygon"), "closes by itself, leave out the last"),
+        ({"plaza": {"polygon": [[0.1, 0.3], [0.2, 0.6], [0.3, 0.9]]}}, ("plaza", "polygon"), "a polygon needs an area"),
+        (
+            {"plaza": {"polygon": [[0, 0], [1, 1], [1, 0], [0, 1]]}},
+            ("plaza", "polygon"),
+            "crosses itself: edge 1 (from [0, 0] to [1, 1]) meets edge 3 (from [1, 0] to [0, 1])",
+        ),
         ({"plaza": {"polygon": SQUARE, "dwel": "3s"}}, ("plaza", "dwel"), "Extra inputs are not permitted"),
         ({"plaza": {"polygon": SQUARE, "dwell": "3 apples"}}, ("plaza", "dwell"), "is not a duration"),
         ({"plaza": {"polygon": SQUARE}, "gon": "2s"}, ("gon",), "nor an option: those are id, streams, pixels, gone"),

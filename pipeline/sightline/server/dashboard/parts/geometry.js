@@ -62,9 +62,11 @@ export function faults(points, outline) {
   if (points.length < 3) return [...found, { kind: "bad", text: "zones.faultThreePoints" }];
   const same = edges(points, true).findIndex(([from, to]) => distance(from, to) < SAME);
   if (same >= 0) {
-    found.push({ kind: "warn", text: "zones.faultSame", values: { one: same + 1, other: ((same + 1) % points.length) + 1 } });
+    const [from, to] = edges(points, true)[same];
+    const kind = distance(from, to) === 0 ? "bad" : "warn";
+    found.push({ kind, text: "zones.faultSame", values: { one: same + 1, other: ((same + 1) % points.length) + 1 } });
   }
-  if (crossesItself(points)) found.push({ kind: "warn", text: "zones.faultCrosses" });
+  if (crossesItself(points)) found.push({ kind: "bad", text: "zones.faultCrosses" });
   else if (area(points) < SMALLEST_AREA) found.push({ kind: "bad", text: "zones.faultArea" });
   return found;
 }

@@ -20,7 +20,7 @@ export const zones = {
   drawLine: "Click where the line begins and where it ends. Arrow keys move the cross, Enter sets a point, Escape cancels.",
   drawZone: "Click the corners, and the first one again to finish. Arrow keys move the cross, Enter sets a corner and, pressed twice, finishes; Backspace takes one back, Escape cancels.",
   faultArea: "It has no area: its corners are on one line.",
-  faultCrosses: "It crosses itself: what its edges enclose twice counts as outside.",
+  faultCrosses: "It crosses itself: move a corner so that its edges do not meet.",
   faultLength: "It has no length: its ends are the same point.",
   faultName: "There is another {name} in this step.",
   faultNameEmpty: "It needs a name.",
