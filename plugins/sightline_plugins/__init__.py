@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from sightline_plugins.publish.publish import Publish
     from sightline_plugins.record.record import Record
     from sightline_plugins.replay.replay import Replay
+    from sightline_plugins.rules.direction import Direction
     from sightline_plugins.rules.lines import Lines
+    from sightline_plugins.rules.stopped import Stopped
     from sightline_plugins.rules.zones import Zones
     from sightline_plugins.sinks.coco import Coco
     from sightline_plugins.sinks.csv import Csv
@@ -61,6 +63,7 @@ _HOMES = {
     "Coco": "sightline_plugins.sinks.coco",
     "Csv": "sightline_plugins.sinks.csv",
     "Detect": "sightline_plugins.infer.detect",
+    "Direction": "sightline_plugins.rules.direction",
     "Draw": "sightline_plugins.draw.draw",
     "Embed": "sightline_plugins.infer.embed",
     "Flow": "sightline_plugins.flow.flow",
@@ -90,6 +93,7 @@ _HOMES = {
     "Segment": "sightline_plugins.infer.segment",
     "Snapshots": "sightline_plugins.sinks.snapshots",
     "Sqlite": "sightline_plugins.sinks.sqlite",
+    "Stopped": "sightline_plugins.rules.stopped",
     "Tensors": "sightline_plugins.infer.tensors",
     "Track": "sightline_plugins.track.track",
     "V4l2": "sightline_plugins.sources.live.v4l2",
@@ -106,6 +110,7 @@ __all__ = [
     "Coco",
     "Csv",
     "Detect",
+    "Direction",
     "Draw",
     "Embed",
     "Flow",
@@ -135,6 +140,7 @@ __all__ = [
     "Segment",
     "Snapshots",
     "Sqlite",
+    "Stopped",
     "Tensors",
     "Track",
     "V4l2",

@@ -17,6 +17,7 @@ from sightline.testing import make_batches, make_frames
 from sightline.testing.run import site_for
 
 CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "direction": ({"a": {"allowed": 0}}, {"a": {"allowed": 90, "tolerance": 30}}),
     "draw": ({"trail": "0s"}, {"trail": "0s", "color": "track", "labels": False, "thickness": 5}),
     "lines": ({"a": {"from": [0, 0.5], "to": [1, 0.5]}}, {"a": {"from": [0, 0.2], "to": [1, 0.2]}}),
     "record": (
@@ -27,6 +28,7 @@ CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"path": "{stream}-{frame}.png", "limit": 2},
         {"path": "{stream}-{frame}.png", "limit": 4, "quality": 50},
     ),
+    "stopped": ({"a": {"after": "1s"}}, {"a": {"after": "2s"}}),
     "zones": (
         {"a": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]}},
         {"a": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]]}},

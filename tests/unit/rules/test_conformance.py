@@ -5,7 +5,7 @@ from __future__ import annotations
 from sightline.graph.registry import Registry
 from sightline.graph.rule import Rule
 from sightline.testing.rule_conformance import RuleConformance
-from sightline_plugins import Lines, Zones
+from sightline_plugins import Direction, Lines, Stopped, Zones
 
 MIDDLE = [[0.3, 0.3], [0.7, 0.3], [0.7, 0.8], [0.3, 0.8]]
 LEFT = [[0.1, 0.3], [0.5, 0.3], [0.5, 0.8], [0.1, 0.8]]
@@ -36,6 +36,16 @@ class TestZones(RuleConformance):
 class TestZonesThatComeAndGo(RuleConformance):
     element = Zones.model_validate({"plaza": {"polygon": MIDDLE}, "left": {"polygon": LEFT, "dwell": "80ms"}})
     changed = Zones.model_validate({"renamed": {"polygon": LEFT, "dwell": "80ms"}, "gone": "100ms"})
+
+
+class TestDirection(RuleConformance):
+    element = Direction.model_validate({"lane": {"allowed": {"from": [0, 0.5], "to": [1, 0.5]}, "polygon": MIDDLE}})
+    changed = Direction.model_validate({"lane": {"forbidden": 90, "polygon": LEFT}, "other": {"allowed": 180}})
+
+
+class TestStopped(RuleConformance):
+    element = Stopped.model_validate({"lane": {"after": "200ms", "distance": 0.5, "polygon": MIDDLE}})
+    changed = Stopped.model_validate({"lane": {"after": "100ms", "polygon": LEFT}, "all": {"distance": 0.3}})
 
 
 def test_every_installed_rule_is_here() -> None:

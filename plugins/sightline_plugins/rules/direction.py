@@ -1,0 +1,206 @@
+"""`direction`: report tracked objects that move in an allowed or a forbidden direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from sightline.graph.described import Described
+from sightline.graph.rule import RuleEvent
+from sightline_plugins.rules.geometry import Floats
+from sightline_plugins.rules.motion import Distance, Monitor, MotionArea, MotionRule, SeenObjects, Tally
+from sightline_plugins.rules.shapes import NOISE_MARGIN, Coordinate, Location, Point, Shape, in_pixels
+from sightline_plugins.rules.track_table import Indices, TrackTable
+
+_GAP_NS = 3_000_000_000
+"""A track that was not seen for longer begins its way anew."""
+_MEMORY_NS = 60_000_000_000
+"""A track that was not seen for longer is another object."""
+_OF_FRAME, _OF_BOX, _OF_NOISE = 0.05, 0.5, 2 * NOISE_MARGIN
+"""The distance `auto`, of the height of the frame, of that of the box, and of its noise: the largest of them."""
+
+
+class Arrow(Described):
+    """A direction as an arrow on the frame."""
+
+    start: Annotated[Point, Field(alias="from")]
+    """Where the arrow begins, [x, y]."""
+    to: Point
+    """Where it points to, [x, y]."""
+
+    @model_validator(mode="after")
+    def _has_length(self) -> Self:
+        if self.start == self.to:
+            raise ValueError("from and to are the same point: an arrow needs a length")
+        return self
+
+
+Angle = Annotated[Coordinate, Field(ge=-360, le=360)]
+
+
+class DirectionArea(MotionArea):
+    """An area in which objects have to move in some direction."""
+
+    example: ClassVar[str] = "{allowed: {from: [x, y], to: [x, y]}}"
+
+    allowed: Arrow | Angle | None = None
+    """The direction in which objects have to move: an arrow {from: [x, y], to: [x, y]}, or an angle in degrees, 0 to
+    the right and 90 upwards. Every other direction is wrong, if `forbidden` is not given as well."""
+    forbidden: Arrow | Angle | None = None
+    """The direction in which objects must not move, in the same way. Every other one is right, if `allowed` is not
+    given as well; then those that are neither are not judged."""
+    tolerance: Annotated[float, Field(gt=0, lt=180, allow_inf_nan=False)] = 45
+    """By how many degrees a direction may differ from the given one, to either side."""
+    distance: Distance = "auto"
+    """How far an object has to go to be judged, in fractions of the frame's height (or pixels). By default the largest
+    of a twentieth of the frame's height, half of the box's height, and twelve times the deviation of its edges, which
+    is measured."""
+
+    @model_validator(mode="after")
+    def _is_judged(self) -> Self:
+        if self.allowed is None and self.forbidden is None:
+            raise ValueError(f"give the direction that is allowed, or forbidden: {self.example}")
+        if self.allowed == self.forbidden:
+            raise ValueError("allowed and forbidden are the same direction: give one of them, or different ones")
+        return self
+
+    def points(self) -> Iterator[tuple[Location, Point]]:
+        yield from super().points()
+        for option, arrow in (("allowed", self.allowed), ("forbidden", self.forbidden)):
+            if isinstance(arrow, Arrow):
+                yield (option, "from"), arrow.start
+                yield (option, "to"), arrow.to
+
+    @property
+    def distances(self) -> Iterator[tuple[str, Distance]]:
+        yield "distance", self.distance
+
+
+class Direction(MotionRule):
+    """Report tracked objects that move in an allowed or a forbidden direction.
+
+    Give `allowed`, `forbidden` or both, as arrows or angles: 0 degrees are to the right on the screen, 90 upwards, 180
+    to the left and 270 downwards. An object is judged by the way that it went and not by frames: when it has gone
+    `distance`, and after a turn when it has gone as far in the other direction. An event `direction` with `state`
+    (`wrong` or `right`), `angle` and `track_id` reports this once for each object and state. Where both are given and
+    a direction is within the tolerance of both, it is wrong.
+
+    `draw` shows how many objects went right and wrong, as the report does. An object that did both counts in both.
+
+    ```yaml
+    - direction: {ramp: {allowed: {from: [0.2, 0.8], to: [0.7, 0.3]}, tolerance: 60, classes: [car, truck]}}
+    ```
+    """
+
+    __pydantic_extra__: dict[str, DirectionArea] = Field(init=False)
+
+    name: ClassVar[str] = "direction"
+    shape: ClassVar[type[Shape]] = DirectionArea
+
+    def monitor(self) -> DirectionMonitor:
+        return DirectionMonitor()
+
+
+class DirectionMonitor(Monitor):
+    """Where the objects in an area are going.
+
+    Each track draws a point behind it, as on a leash that is half of `distance` long. While the leash is taut, its
+    direction is that in which the object goes; it follows turns, however fast frames come, and noise that is shorter
+    than the leash does not move it. After a turn back it is slack until the object has gone twice its length.
+    """
+
+    def __init__(self) -> None:
+        self.table = TrackTable(
+            {
+                "point": np.zeros(2),
+                "drawn": np.zeros(2),
+                "way": 0.0,
+                "judged_ns": -1,
+                "right": False,
+                "wrong": False,
+            }
+        )
+
+    def take(self, name: str, area: DirectionArea, tally: Tally) -> None:
+        self._name, self._area, self._tally = name, area, tally
+        self._least_cosine = float(np.cos(np.radians(area.tolerance)))
+        for key in ("right", "wrong"):
+            tally.setdefault(key, 0)
+
+    def place(self, size_wh: tuple[int, int], *, pixels: bool) -> None:
+        self._allowed = _unit(self._area.allowed, size_wh=size_wh, pixels=pixels)
+        self._forbidden = _unit(self._area.forbidden, size_wh=size_wh, pixels=pixels)
+        self._height = size_wh[1]
+
+    def update(self, seen: SeenObjects) -> list[RuleEvent]:
+        table = self.table
+        table.keep(seen.now_ns - table.seen_ns <= _MEMORY_NS)
+        rows, _ = table.rows(seen.track_id, now_ns=seen.now_ns)
+        last_ns = table["judged_ns"][rows]
+        begins = (last_ns < 0) | (seen.now_ns - last_ns > _GAP_NS)
+        before = np.where(begins[:, None], seen.points, table["drawn"][rows])
+        leash = self._distance(seen) / 2
+        towards = seen.points - before
+        length = np.hypot(*towards.T)
+        is_taut = length > leash
+        pulled = np.where(is_taut, length - leash, 0)
+        ahead = towards / np.where(length == 0, 1, length)[:, None]
+        way = np.where(begins, 0, table["way"][rows]) + pulled
+        table["point"][rows], table["judged_ns"][rows], table["way"][rows] = seen.points, seen.now_ns, way
+        table["drawn"][rows] = before + pulled[:, None] * ahead
+        return self._judge(rows[is_taut & (way >= leash)], ahead[is_taut & (way >= leash)])
+
+    def positions(self) -> Floats:
+        return self.table["point"]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many objects went `right` and `wrong`."""
+        return {"right": int(self._tally["right"]), "wrong": int(self._tally["wrong"])}
+
+    def totals(self) -> dict[str, Any]:
+        """Return the same for the report."""
+        return self.counts()
+
+    def _distance(self, seen: SeenObjects) -> Floats:
+        distance = self._area.distance
+        if distance != "auto":
+            return np.full(len(seen.row), distance * seen.scale)
+        return np.maximum(_OF_FRAME * self._height, np.maximum(_OF_BOX * seen.heights, _OF_NOISE * seen.noise))
+
+    def _judge(self, rows: Indices, ahead: Floats) -> list[RuleEvent]:
+        """Return the events of tracks (N,) that go in directions (N, 2) of length 1."""
+        none = np.zeros(len(rows), np.bool_)
+        is_wrong = none if self._forbidden is None else ahead @ self._forbidden >= self._least_cosine
+        is_allowed = none if self._allowed is None else ahead @ self._allowed >= self._least_cosine
+        if self._forbidden is None:
+            is_wrong = ~is_allowed
+        is_right = ~is_wrong & (is_allowed if self._allowed is not None else ~none)
+        events = []
+        for state, mask in (("wrong", is_wrong), ("right", is_right)):
+            reported = self.table[state]
+            new = mask & ~reported[rows]
+            for row, (x, y) in zip(rows[new].tolist(), ahead[new].tolist(), strict=True):
+                reported[row] = True
+                self._tally[state] += 1
+                angle = round(float(np.degrees(np.arctan2(-y, x))) % 360, 1) % 360
+                track_id = int(self.table.track_id[row])
+                data: dict[str, str | int | float] = {"state": state, "angle": angle, "track_id": track_id}
+                events.append(RuleEvent("direction", self._name, data))
+        return events
+
+
+def _unit(direction: Arrow | float | None, *, size_wh: tuple[int, int], pixels: bool) -> Floats | None:
+    """Return a direction (2,) in pixels, of length 1."""
+    if direction is None:
+        return None
+    if isinstance(direction, Arrow):
+        start, to = in_pixels([direction.start, direction.to], size_wh=size_wh, pixels=pixels)
+        ahead: Floats = to - start
+    else:
+        radians = np.radians(direction)
+        ahead = np.array([np.cos(radians), -np.sin(radians)])
+    unit: Floats = ahead / np.hypot(*ahead)
+    return unit

@@ -1,0 +1,280 @@
+"""What rules of motion share: named areas of the frame that need no outline, and a monitor for each on every stream."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, polygon_edges
+from sightline_plugins.rules.noise import BoxNoise
+from sightline_plugins.rules.shapes import (
+    NOISE_MARGIN,
+    Anchor,
+    Location,
+    Point,
+    Polygon,
+    Shape,
+    ShapeRule,
+    anchor_fractions,
+    continued_tally,
+    former_names,
+    in_pixels,
+)
+from sightline_plugins.rules.track_table import Ids, Indices, TrackTable
+
+Distance = Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["auto"]
+"""A distance in fractions of the frame's height, or in pixels; `auto`: by the size of the box and how it trembles."""
+Tally = dict[str, int | float]
+"""What one rule counted on one stream, by name; it outlives the tracks."""
+_LEAST_REACH, _LARGEST_REACH = 0.1, 0.5
+
+
+class MotionArea(Shape):
+    """Where a rule of motion looks, and at which objects."""
+
+    kind: ClassVar[str] = "rule"
+
+    polygon: Polygon | None = None
+    """The corners of the area, [[x, y], ...], in which objects are looked at; the whole frame when not given."""
+    anchor: Anchor = "bottom"
+    """The point of the box that moves, and has to be in the area."""
+
+    def points(self) -> Iterator[tuple[Location, Point]]:
+        for number, point in enumerate(self.polygon or ()):
+            yield ("polygon", number), point
+
+    @property
+    def distances(self) -> Iterator[tuple[str, Distance]]:
+        """The distances in fractions of the frame's height (or pixels), by option."""
+        yield from ()
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What the positions of tracks depend on: another one begins with new tracks."""
+        return self.anchor, self.classes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenObjects:
+    """The N objects of one frame that a rule looks at.
+
+    row       (N,)    numbers of the objects among `tracks`
+    track_id  (N,)
+    points    (N, 2)  anchors, in pixels
+    xyxy      (N, 4)  boxes in pixels, float64
+    noise     (N,)    standard deviation of the edges of the boxes, in pixels
+    frame     slice of all objects of the frame among `tracks`
+    scale     pixels of a distance of 1
+    """
+
+    now_ns: int
+    row: Indices
+    track_id: Ids
+    points: Floats
+    xyxy: Floats
+    noise: Floats
+    frame: slice
+    tracks: TrackedObjects
+    scale: float
+
+    @property
+    def heights(self) -> Floats:
+        """The heights of the boxes (N,)."""
+        heights: Floats = self.xyxy[:, 3] - self.xyxy[:, 1]
+        return heights
+
+    def reach(self, distance: Distance) -> Floats:
+        """Return how far (N,) each object may be from where it stands, in pixels.
+
+        `auto` is as far as its box trembles, but a tenth of its height at least and half of it at most.
+        """
+        if distance != "auto":
+            return np.full(len(self.row), distance * self.scale)
+        heights = self.heights
+        return np.clip(NOISE_MARGIN * self.noise, _LEAST_REACH * heights, _LARGEST_REACH * heights)
+
+
+class Monitor(ABC):
+    """One rule on one stream: the tracks that it remembers, and its tally, which outlives them."""
+
+    table: TrackTable
+
+    @abstractmethod
+    def take(self, name: str, area: Any, tally: Tally) -> None:
+        """Take over the rule's name, options and tally: before the first frame, and when they change."""
+
+    @abstractmethod
+    def update(self, seen: SeenObjects) -> list[RuleEvent]:
+        """Return the events of the next frame, on which these objects are."""
+
+    @abstractmethod
+    def positions(self) -> Floats:
+        """Return the last known positions (R, 2) of the tracks in the table, in pixels."""
+
+    @abstractmethod
+    def counts(self) -> dict[str, int]:
+        """Return the counts that are drawn."""
+
+    @abstractmethod
+    def totals(self) -> dict[str, Any]:
+        """Return the counts for the report: those that outlive the tracks."""
+
+    @abstractmethod
+    def place(self, size_wh: tuple[int, int], *, pixels: bool) -> None:
+        """Take the size of the frames, and whether points are given in pixels of them."""
+
+    def keep(self, kept: Mask) -> None:
+        """Forget the tracks that are not in the mask (R,), without events."""
+        self.table.keep(kept)
+
+
+class MotionRule(ShapeRule):
+    """Base of rules of motion."""
+
+    def monitor(self) -> Monitor:
+        """Make the monitor of a rule."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _distances_are_in_the_frame(self) -> Self:
+        for name, area in self.__pydantic_extra__.items():
+            for option, distance in area.distances:
+                if distance != "auto" and distance > 1 and not self.pixels:
+                    raise ValueError(
+                        f"{name}.{option} is {distance:g} times the height of the frame: give a fraction of it from 0 "
+                        "to 1, or pixels and `pixels: true`"
+                    )
+        return self
+
+    def watch(self, earlier: StreamRule | None) -> StreamRule:
+        return StreamMotion(self, earlier if isinstance(earlier, StreamMotion) else None)
+
+
+class StreamMotion(StreamRule):
+    """The rules of one element of motion on one stream."""
+
+    def __init__(self, options: MotionRule, earlier: StreamMotion | None = None) -> None:
+        self._options = options
+        self._areas: Mapping[str, MotionArea] = options.__pydantic_extra__
+        self._noise = BoxNoise()
+        self._size_wh: tuple[int, int] | None = None
+        self.tally: dict[str, Tally] = {name: {} for name in self._areas} if earlier is None else earlier.tally
+        """The counts by rule; those of rules that are gone are behind."""
+        self.monitors: dict[str, Monitor] = {}
+        for name, area in self._areas.items():
+            self.monitors[name] = options.monitor()
+            self.monitors[name].take(name, area, self.tally[name])
+
+    def change(self, rule: MotionRule) -> None:
+        """Take over other rules, between two frames.
+
+        Options apply from the next frame on, to the tracks as they are. A track that is not in the area any more is
+        forgotten without an event: nothing that it did ended. A rule whose anchor, classes or pixels change begins
+        with new tracks.
+        """
+        former_areas, former_pixels, monitors = self._areas, self._options.pixels, self.monitors
+        self._options, self._areas = rule, rule.__pydantic_extra__
+        former = former_names(former_areas, self._areas)
+        self.tally = continued_tally(self.tally, former=former, names=list(self._areas), make=dict)
+        redrawn = set()
+        self.monitors = {}
+        for name, area in self._areas.items():
+            before = former_areas[former[name]] if name in former else None
+            goes_on = before is not None and rule.pixels == former_pixels and before.identity == area.identity
+            self.monitors[name] = monitors[former[name]] if goes_on else rule.monitor()
+            self.monitors[name].take(name, area, self.tally[name])
+            if before is not None and before.polygon != area.polygon:
+                redrawn.add(name)
+        if self._size_wh is None:
+            return
+        self.place(self._size_wh)
+        for name in redrawn:
+            if name in self._edges:
+                monitor = self.monitors[name]
+                monitor.keep(inside_polygons(monitor.positions()[:, None], edges=self._edges[name])[:, 0])
+
+    def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
+        """Convert the areas to pixels of frames of that size. Tracks on frames of another size are forgotten."""
+        if self._size_wh not in (None, size_wh):
+            self.end()
+        self._size_wh = size_wh
+        pixels = self._options.pixels
+        self._scale = 1.0 if pixels else float(size_wh[1])
+        self._fractions = anchor_fractions(area.anchor for area in self._areas.values())
+        outlines: dict[str, Points] = {}
+        self._edges: dict[str, Floats] = {}
+        for name, area in self._areas.items():
+            corners = _whole(size_wh)
+            if area.polygon is not None:
+                corners = in_pixels(area.polygon, size_wh=size_wh, pixels=pixels)
+                self._edges[name] = polygon_edges([corners])
+            outlines[name] = tuple((x, y) for x, y in corners.tolist())
+            self.monitors[name].place(size_wh, pixels=pixels)
+        return outlines
+
+    def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
+        """Yield what the rules saw on each frame."""
+        noise = self._noise.update(tracks)
+        points = anchor_points(tracks.xyxy, fractions=self._fractions)
+        xyxy = tracks.xyxy.astype(np.float64)
+        looked = self._looked_at(tracks, points)
+        monitors = list(self.monitors.values())
+        for now_ns, own in zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True):
+            events: list[RuleEvent] = []
+            for number, monitor in enumerate(monitors):
+                rows = own.start + np.flatnonzero(looked[own, number])
+                seen = SeenObjects(
+                    now_ns,
+                    rows,
+                    tracks.track_id[rows],
+                    points[rows, number],
+                    xyxy[rows],
+                    noise[rows],
+                    own,
+                    tracks,
+                    self._scale,
+                )
+                events += monitor.update(seen)
+            yield events
+
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """Return the counts that are drawn."""
+        return {name: monitor.counts() for name, monitor in self.monitors.items()}
+
+    def totals(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the counts for the report, also of rules that are gone."""
+        totals = {name: monitor.totals() for name, monitor in self.monitors.items()}
+        gone = [name for name in self.tally if name not in totals]
+        for name in gone:
+            monitor = self._options.monitor()
+            monitor.take(name, next(iter(self._areas.values())), self.tally[name])
+            totals[name] = monitor.totals()
+        return totals
+
+    def end(self) -> None:
+        """Forget the tracks."""
+        self._noise = BoxNoise()
+        for monitor in self.monitors.values():
+            monitor.keep(np.zeros(len(monitor.table), np.bool_))
+
+    def _looked_at(self, tracks: TrackedObjects, points: Floats) -> npt.NDArray[np.bool_]:
+        """Return the mask (N, Z) of the objects that each rule looks at: of its classes, and in its area."""
+        looked = np.ones(points.shape[:2], np.bool_)
+        for number, (name, area) in enumerate(self._areas.items()):
+            if name in self._edges:
+                looked[:, number] = inside_polygons(points[:, [number]], edges=self._edges[name])[:, 0]
+            if area.classes is not None:
+                looked[:, number] &= tracks.has_label(area.classes)
+        return looked
+
+
+def _whole(size_wh: tuple[int, int]) -> Floats:
+    width, height = size_wh
+    return np.array([(0, 0), (width, 0), (width, height), (0, height)], np.float64)
