@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sightline_plugins.sources.pattern import Pattern
     from sightline_plugins.track.multi_camera.element import MultiCamera
     from sightline_plugins.track.track import Track
+    from sightline_plugins.warp.dewarp import Dewarp
 
 decline_telemetry()  # before any module here imports ONNX Runtime
 
@@ -64,6 +65,7 @@ _HOMES = {
     "Csv": "sightline_plugins.sinks.csv",
     "Detect": "sightline_plugins.infer.detect",
     "Direction": "sightline_plugins.rules.direction",
+    "Dewarp": "sightline_plugins.warp.dewarp",
     "Draw": "sightline_plugins.draw.draw",
     "Embed": "sightline_plugins.infer.embed",
     "Flow": "sightline_plugins.flow.flow",
@@ -110,6 +112,7 @@ __all__ = [
     "Coco",
     "Csv",
     "Detect",
+    "Dewarp",
     "Direction",
     "Draw",
     "Embed",

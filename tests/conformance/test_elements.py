@@ -43,6 +43,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "csv": {"path": "{stream}.csv"},
     "detect": {"model": "models/street.onnx"},
     "direction": {"right": {"allowed": 0}},
+    "dewarp": {"views": {"left": {"yaw": -40, "size": [64, 48]}, "right": {"yaw": 40, "size": [64, 48]}}},
     "draw": {},
     "embed": {"model": "colors.onnx", "on": "car", **mean_color.PLAIN},
     "flow": {"mode": "dense", "arrows": True},

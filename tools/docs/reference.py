@@ -22,6 +22,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Tracking": ("track",),
     "Motion": ("flow",),
     "Rules": ("rules",),
+    "Images": ("warp",),
     "Drawing and privacy": ("draw",),
     "Outputs": ("sinks", "record", "publish"),
     "Delivery": ("delivery",),

@@ -12,7 +12,14 @@ from typing import Protocol
 
 from sightline.config.document import Key, LocatedProblem, Node, Place, Scalar, dotted, walk
 from sightline.config.sources import name_problems
-from sightline.config.step_checks import lost_images, unknown_labels, unknown_rules, unknown_steps, unmet_needs
+from sightline.config.step_checks import (
+    lost_images,
+    moved_objects,
+    unknown_labels,
+    unknown_rules,
+    unknown_steps,
+    unmet_needs,
+)
 from sightline.config.steps import UnreadStep
 from sightline.devices import Device, resolve_device
 from sightline.errors import ConfigurationError, OutputError, SightlineError
@@ -157,6 +164,7 @@ def problems_of(
     found += [*unknown_labels(description.steps, streams=reached)]
     found += [*unknown_rules(description.steps, streams=reached)]
     found += [*lost_images(description.steps)]
+    found += [*moved_objects(description.steps, streams=reached)]
     found += [*unknown_steps(description.steps, streams=reached)]
     seen = {key for key, _ in found}
     for (key, element), (element_id, _) in zip(elements, identify(description.steps), strict=True):
@@ -264,6 +272,7 @@ def check_joining(
     found += [*unmet_needs(description.steps, streams=streams, registry=registry)]
     found += [*unknown_labels(description.steps, streams=streams)]
     found += [*unknown_rules(description.steps, streams=streams)]
+    found += [*moved_objects(description.steps, streams=streams)]
     found += [*unknown_steps(description.steps, streams=streams)]
     seen = {key for key, _ in found}
     device = given or resolve_device(description.device)

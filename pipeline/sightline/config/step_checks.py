@@ -175,6 +175,17 @@ def _is_seen(step: Step) -> bool:
     return any(_is_seen(inner) for branch in step.branches.values() for inner in branch)
 
 
+def moved_objects(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:
+    """Each step that moves pixels behind one that finds objects, with its key path."""
+    for key, element, given in arrivals(steps, streams=streams, adds=_given):
+        if element.moves_pixels and any(Capability.OBJECTS in present for present in given.values()):
+            text = (
+                f"{element.name} moves pixels, so that the boxes which steps before it find would not fit any more: "
+                "put it before the steps that find objects"
+            )
+            yield key, text
+
+
 def unknown_steps(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:
     """Each id that names no step before, or none that does what it is named for, with its key path and what to do."""
     known = list(identify(tuple(steps)))

@@ -81,6 +81,9 @@ class Element(Described):
     """Whether it writes into (copies of) images; what a branch of a parallel writes is lost where they rejoin."""
     draws_only: ClassVar[bool] = False
     """Whether what it writes into images is only a view of what the batch tells (boxes, zones), and hides nothing."""
+    moves_pixels: ClassVar[bool] = False
+    """Whether what its images show is at other places than before, perhaps in another size, so that boxes found before
+    do not fit."""
     delivers: ClassVar[bool] = False
     """Whether it puts records into the outbox of the run."""
     scalar: ClassVar[str | None] = None

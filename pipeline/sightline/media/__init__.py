@@ -7,6 +7,7 @@ from sightline.media.frame import Altered, Frame, Stream, TimeSource
 from sightline.media.objects import Objects, ObjectView, Origin
 from sightline.media.shapes import Mask, Skeleton
 from sightline.media.surface import Memory, PixelFormat, Surface
+from sightline.media.views import Views
 
 __all__ = [
     "Altered",
@@ -30,4 +31,5 @@ __all__ = [
     "Surface",
     "Tensor",
     "TimeSource",
+    "Views",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Flag, StrEnum
 
 from sightline.media.surface import Surface
+from sightline.media.views import Views
 
 NANOSECONDS = 1_000_000_000
 
@@ -44,6 +45,8 @@ class Frame:
     `damaged` says that the image, or one it was decoded from, is not whole. `packet` is the number of the encoded
     image that it was decoded from, where such are kept (`sightline.graph.Packets`); `altered` says how this differs
     from that image: its source turned it, or a step that changes images has had it, whether or not it changed this one.
+    `views` says of what parts a step composed it, such as the views of a fisheye camera; then boxes and points are
+    pixels of this image, not of the camera's.
     """
 
     stream: Stream
@@ -55,6 +58,7 @@ class Frame:
     time_source: TimeSource | None = None
     packet: int | None = None
     altered: Altered = Altered.NO
+    views: Views | None = None
 
     @property
     def size_wh(self) -> tuple[int, int]:

@@ -29,7 +29,8 @@ class Jsonl(Element):
     Results of some models: `parent` (index of the object that it was found on, among those of the line, from 0),
     `keypoints` (x, y, confidence of each, in the order of the skeleton; null if not found), `corners` (of an oriented
     box, clockwise from its first), `mask` (run lengths of the whole frame as COCO compresses them, {"size": [height,
-    width], "counts": "..."}), and `embedding` if requested.
+    width], "counts": "..."}), and `embedding` if requested. Behind `dewarp`, `view` is the view that shows the object,
+    and `source_box` or `source_polygon` (clockwise from the left top) is where it is in the camera's image.
 
     With `tensors` the key `tensors` of a line holds, by step and output, the arrays that steps attached to the frame
     (`"flow-1.vectors"` of `flow`, outputs of `tensors`), as lists of lists with three decimals; null is no number.

@@ -206,7 +206,29 @@ def details(batch: Batch, bounds: Sequence[int], *, with_embeddings: bool) -> di
         found["mask"] = masks(batch)
     if with_embeddings and "embedding" in objects.extra:
         found["embedding"] = _rounded_rows(objects.extra["embedding"], steps=EMBEDDING_STEPS)
+    if any(frame.views is not None for frame in batch.frames):
+        found.update(_in_views(batch, bounds))
     return found
+
+
+def _in_views(batch: Batch, bounds: Sequence[int]) -> dict[str, list[Any]]:
+    """For each object, the name of the view that shows it, and where it is in the camera's image; None where that is
+    not known, or not wanted.
+    """
+    count = len(batch.objects)
+    found: dict[str, list[Any]] = {key: [None] * count for key in ("view", "source_box", "source_polygon")}
+    for row, frame in enumerate(batch.frames):
+        first, last = bounds[row : row + 2]
+        if frame.views is None or first == last:
+            continue
+        xyxy = batch.objects.xyxy[first:last]
+        names = (*frame.views.names, None)
+        found["view"][first:last] = [names[number] for number in frame.views.of(xyxy).tolist()]
+        if frame.views.written == "box":
+            found["source_box"][first:last] = _rounded_rows(frame.views.source_boxes(xyxy), steps=BOX_STEPS)
+        elif frame.views.written == "polygon":
+            found["source_polygon"][first:last] = _rounded_rows(frame.views.source_polygons(xyxy), steps=BOX_STEPS)
+    return {key: values for key, values in found.items() if values.count(None) < count}
 
 
 def polygon_areas(column: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
@@ -237,6 +259,9 @@ class ObjectRecord(msgspec.Struct, omit_defaults=True, gc=False):
     corners: list[Numbers] | None = None
     mask: MaskRecord | None = None
     embedding: list[float] | None = None
+    view: str | None = None
+    source_box: Numbers | None = None
+    source_polygon: list[Numbers] | None = None
 
 
 class FrameRecord(msgspec.Struct, omit_defaults=True):

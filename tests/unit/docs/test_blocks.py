@@ -44,11 +44,18 @@ def written(document: Mapping[str, object]) -> str:
     return text.getvalue()
 
 
+def moves_pixels(name: str) -> bool:
+    """Whether that step stands before those that find objects."""
+    return name in Registry().element_names and Registry().element(name).moves_pixels
+
+
 def whole(block: Block) -> str | None:
     """The pipeline file that a block is, or is a part of; None for a model card."""
     found = plain(block.text)
     if isinstance(found, list):
         before = [TRACKS, LINES] if "events" in block.text else [TRACKS]
+        if any(isinstance(step, dict) and moves_pixels(*step) for step in found):
+            before = []
         return written({"sources": STREAMS, "pipeline": [*before, *found]})
     assert isinstance(found, dict), f"{block} is neither a mapping nor a list"
     if len(found) == 1 and set(found) <= set(Registry().element_names):
