@@ -63,8 +63,8 @@ def wait_for(condition: Callable[[], T | None], *, seconds: float = 60) -> T:
 
 
 def endless(**options: object) -> dict[str, object]:
-    """A test image without end, at the speed of a camera."""
-    return {"pattern": "moving", "size": [64, 48], "frames": None, "realtime": True, **options}
+    """A test image without end, at the speed of a slow camera, which leaves the machine to the tests."""
+    return {"pattern": "moving", "size": [64, 48], "frames": None, "realtime": True, "fps": 10, **options}
 
 
 @contextmanager
@@ -82,9 +82,9 @@ def viewer() -> Iterator[str]:
     tokens.remove("viewer")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def listener() -> Iterator[Listener]:
-    """A pipeline of two streams that runs and is watched without a token."""
+    """A pipeline of two streams that runs and is watched without a token, for all tests of a module."""
     pipeline = Pipeline(
         name="street", sources={"gate": endless(), "yard north": endless(pattern="bars")}, steps=["draw"]
     )

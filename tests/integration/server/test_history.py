@@ -31,10 +31,10 @@ def street(folder: Path, **source: Any) -> Pipeline:
     )
 
 
-@pytest.fixture
-def port(tmp_path: Path) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a pipeline that runs at the speed of a camera."""
-    with watched(street(tmp_path, realtime=True, loop=True), token=TOKEN) as listener:
+    with watched(street(tmp_path_factory.mktemp("port"), realtime=True, loop=True), token=TOKEN) as listener:
         yield listener.port
 
 

@@ -112,7 +112,7 @@ def test_a_name_that_was_pointed_here_is_refused_on_every_route(listener: Listen
     assert {ask(listener.port, route, Host=host).status for route in (*ROUTES, IMAGE)} == {403}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def guarded() -> Iterator[Listener]:
     """The same beyond the loopback, with a token."""
     pipeline = Pipeline(name="street", sources={"gate": endless()}, steps=["draw"])

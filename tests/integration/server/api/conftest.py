@@ -6,6 +6,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,20 +117,44 @@ def policy() -> Policy:
     return Policy()
 
 
-@pytest.fixture
-def pipeline(tmp_path: Path) -> Pipeline:
+def street(outputs: Path) -> Pipeline:
     """Two endless streams, and rules."""
     sources = {"gate": endless(), "yard": endless(pattern="bars")}
-    return Pipeline(name="street", sources=sources, steps=steps(), outputs=tmp_path / "out", keep_running=True)
+    return Pipeline(name="street", sources=sources, steps=steps(), outputs=outputs, keep_running=True)
 
 
-@pytest.fixture
-def steered(pipeline: Pipeline, tokens: TokenFile, policy: Policy, tmp_path: Path) -> Iterator[Steered]:
-    """The pipeline, running and served."""
+@contextmanager
+def steering(pipeline: Pipeline, tokens: TokenFile, policy: Policy) -> Iterator[Steered]:
+    """Run and serve a pipeline while the block is open."""
     made = {role: tokens.add(str(role), role) for role in Role}
-    (tmp_path / "out").mkdir(exist_ok=True)
     with listen(pipeline, "127.0.0.1:0", policy=policy) as listener, pipeline:
         viewer, operator, admin = (Client(listener.port, made[role]) for role in Role)
         nobody, audit = Client(listener.port, None), tokens.path.with_name("audit.jsonl")
         wait_for(lambda: nobody.ask("/readyz").status == 200)
         yield Steered(pipeline, listener, viewer, operator, admin, nobody, audit)
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Pipeline:
+    """The pipeline; tests that need another one put it in its place."""
+    return street(tmp_path / "out")
+
+
+@pytest.fixture
+def steered(pipeline: Pipeline, tokens: TokenFile, policy: Policy, tmp_path: Path) -> Iterator[Steered]:
+    """The pipeline, running and served."""
+    (tmp_path / "out").mkdir(exist_ok=True)
+    with steering(pipeline, tokens, policy) as steered:
+        yield steered
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steered]:
+    """A pipeline, running and served, for all tests of a module that change nothing."""
+    folder = tmp_path_factory.mktemp("unchanged")
+    (folder / "out").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SIGHTLINE_TOKEN", raising=False)
+        patch.setenv("SIGHTLINE_TOKENS", str(folder / "access" / "tokens.json"))
+        with steering(street(folder / "out"), TokenFile(), Policy()) as steered:
+            yield steered

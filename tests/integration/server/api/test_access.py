@@ -33,30 +33,30 @@ def operations(steered: Steered) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 @pytest.fixture
-def clients(steered: Steered) -> dict[Role, Client]:
-    return {Role.VIEWER: steered.viewer, Role.OPERATOR: steered.operator, Role.ADMIN: steered.admin}
+def clients(unchanged: Steered) -> dict[Role, Client]:
+    return {Role.VIEWER: unchanged.viewer, Role.OPERATOR: unchanged.operator, Role.ADMIN: unchanged.admin}
 
 
-def test_the_document_is_openapi_3_1_and_has_the_whole_api(steered: Steered) -> None:
-    document = steered.viewer.ask("/api/v1/openapi.json").json()
+def test_the_document_is_openapi_3_1_and_has_the_whole_api(unchanged: Steered) -> None:
+    document = unchanged.viewer.ask("/api/v1/openapi.json").json()
 
     assert document["openapi"].startswith("3.1")
-    assert len(list(operations(steered))) >= 20
+    assert len(list(operations(unchanged))) >= 20
     assert all(path.startswith("/api/v1/") for path in document["paths"])
 
 
-def test_every_operation_is_explained(steered: Steered) -> None:
+def test_every_operation_is_explained(unchanged: Steered) -> None:
     lacking = [
         (method, path)
-        for method, path, operation in operations(steered)
+        for method, path, operation in operations(unchanged)
         if not operation.get("summary") or operation["summary"] == operation["operationId"]
     ]
 
     assert lacking == []
 
 
-def test_without_a_token_nothing_is_answered(steered: Steered) -> None:
-    statuses = {(method, path): steered.nobody.ask(path, method).status for method, path, _ in operations(steered)}
+def test_without_a_token_nothing_is_answered(unchanged: Steered) -> None:
+    statuses = {(method, path): unchanged.nobody.ask(path, method).status for method, path, _ in operations(unchanged)}
 
     assert set(statuses.values()) == {401}
 
@@ -67,10 +67,10 @@ def test_with_a_wrong_token_nothing_is_answered(steered: Steered) -> None:
     assert {guess.ask(path, method).status for method, path, _ in operations(steered)} <= {401, 429}
 
 
-def test_a_viewer_writes_nothing(steered: Steered) -> None:
+def test_a_viewer_writes_nothing(unchanged: Steered) -> None:
     statuses = {
-        (method, path): steered.viewer.ask(path, method, {}).status
-        for method, path, _ in operations(steered)
+        (method, path): unchanged.viewer.ask(path, method, {}).status
+        for method, path, _ in operations(unchanged)
         if method != "GET"
     }
 
@@ -78,9 +78,9 @@ def test_a_viewer_writes_nothing(steered: Steered) -> None:
     assert set(statuses.values()) == {403}
 
 
-def test_each_operation_is_for_the_role_that_the_document_says(steered: Steered, clients: dict[Role, Client]) -> None:
+def test_each_operation_is_for_the_role_that_the_document_says(unchanged: Steered, clients: dict[Role, Client]) -> None:
     wrong = []
-    for method, path, operation in operations(steered):
+    for method, path, operation in operations(unchanged):
         for role, client in clients.items():
             if not role.covers(Role(operation["x-role"])):
                 status = client.ask(path, method, None if method == "GET" else {}).status
@@ -89,12 +89,12 @@ def test_each_operation_is_for_the_role_that_the_document_says(steered: Steered,
     assert wrong == []
 
 
-def test_what_is_refused_changes_nothing(steered: Steered) -> None:
-    before = steered.pipeline.configuration.etag
-    for method, path, _ in operations(steered):
+def test_what_is_refused_changes_nothing(unchanged: Steered) -> None:
+    before = unchanged.pipeline.configuration.etag
+    for method, path, _ in operations(unchanged):
         if method != "GET":
-            steered.viewer.ask(path, method, {})
-            steered.nobody.ask(path, method, {})
+            unchanged.viewer.ask(path, method, {})
+            unchanged.nobody.ask(path, method, {})
 
-    assert steered.pipeline.configuration.etag == before
-    assert not steered.audit.exists()
+    assert unchanged.pipeline.configuration.etag == before
+    assert not unchanged.audit.exists()

@@ -17,7 +17,7 @@ from sightline.server.policy import Policy
 from tests.integration.server.api.conftest import GATE, PLAZA, REPLAY, Steered, steps
 from tests.integration.server.conftest import endless, wait_for
 
-EDITS, FRAMES = 100, 440
+EDITS, FRAMES = 30, 440
 
 
 def rule(steered: Steered, name: str, element: str = "zones-1") -> dict[str, Any]:
@@ -25,8 +25,8 @@ def rule(steered: Steered, name: str, element: str = "zones-1") -> dict[str, Any
     return found
 
 
-def test_a_rule_is_an_object_with_its_counts(steered: Steered) -> None:
-    rules = steered.viewer.ask("rules").json()
+def test_a_rule_is_an_object_with_its_counts(unchanged: Steered) -> None:
+    rules = unchanged.viewer.ask("rules").json()
 
     assert [(one["element"], one["kind"], one["outline"], one["name"]) for one in rules] == [
         ("lines-1", "lines", "line", "gate_in"),
@@ -61,15 +61,15 @@ def test_an_operator_moves_adds_and_removes_rules(steered: Steered) -> None:
     ],
 )
 def test_a_wrong_rule_is_explained_and_changes_nothing(
-    steered: Steered, path: str, body: object, status: int, said: str
+    unchanged: Steered, path: str, body: object, status: int, said: str
 ) -> None:
-    before = steered.pipeline.configuration.etag
+    before = unchanged.pipeline.configuration.etag
 
-    answer = steered.operator.ask(path, "PUT", body)
+    answer = unchanged.operator.ask(path, "PUT", body)
 
     assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
     assert said in answer.json()["detail"]
-    assert steered.pipeline.configuration.etag == before
+    assert unchanged.pipeline.configuration.etag == before
 
 
 def test_a_change_made_from_another_version_is_refused(steered: Steered) -> None:
@@ -107,14 +107,14 @@ def test_several_rules_change_at_once(steered: Steered) -> None:
     ],
 )
 def test_of_several_rules_none_changes_when_one_is_wrong(
-    steered: Steered, changes: object, status: int, said: str
+    unchanged: Steered, changes: object, status: int, said: str
 ) -> None:
-    before = steered.pipeline.configuration.etag
+    before = unchanged.pipeline.configuration.etag
 
-    answer = steered.operator.ask("rules", "PATCH", changes)
+    answer = unchanged.operator.ask("rules", "PATCH", changes)
 
     assert (answer.status, said in answer.json()["detail"]) == (status, True)
-    assert steered.pipeline.configuration.etag == before
+    assert unchanged.pipeline.configuration.etag == before
 
 
 def test_steps_are_added_behind_another_and_removed(steered: Steered) -> None:
@@ -128,20 +128,20 @@ def test_steps_are_added_behind_another_and_removed(steered: Steered) -> None:
     assert steered.viewer.ask("elements/lines-2").status == 404
 
 
-def test_steps_that_cannot_be_are_explained(steered: Steered) -> None:
-    assert "the ids are" in steered.admin.ask("elements", "POST", {"steps": ["draw"], "after": "x"}).json()["detail"]
-    first = steered.admin.ask("elements", "POST", {"steps": [{"zones": {"a": PLAZA}}], "after": None})
+def test_steps_that_cannot_be_are_explained(unchanged: Steered) -> None:
+    assert "the ids are" in unchanged.admin.ask("elements", "POST", {"steps": ["draw"], "after": "x"}).json()["detail"]
+    first = unchanged.admin.ask("elements", "POST", {"steps": [{"zones": {"a": PLAZA}}], "after": None})
     assert (first.status, "zones needs" in first.json()["detail"]) == (422, True)
-    assert steered.operator.ask("elements", "POST", {"steps": ["draw"], "after": "draw-1"}).status == 403
+    assert unchanged.operator.ask("elements", "POST", {"steps": ["draw"], "after": "draw-1"}).status == 403
 
 
-def test_the_kinds_of_rules_and_the_labels_that_reach_them_are_told(steered: Steered) -> None:
-    kinds = {one["kind"]: one for one in steered.viewer.ask("rule-kinds").json()}
+def test_the_kinds_of_rules_and_the_labels_that_reach_them_are_told(unchanged: Steered) -> None:
+    kinds = {one["kind"]: one for one in unchanged.viewer.ask("rule-kinds").json()}
 
     assert (kinds["zones"]["outline"], kinds["lines"]["outline"]) == ("zone", "line")
     assert "Zone" in kinds["zones"]["json_schema"]["$defs"]
-    assert steered.viewer.ask("elements/zones-1").json()["labels"] == ["car"]
-    assert steered.viewer.ask("elements/replay-1").json()["labels"] is None
+    assert unchanged.viewer.ask("elements/zones-1").json()["labels"] == ["car"]
+    assert unchanged.viewer.ask("elements/replay-1").json()["labels"] is None
 
 
 def test_changes_at_the_same_time_are_all_made(steered: Steered) -> None:
@@ -169,11 +169,11 @@ def test_each_change_is_in_the_audit_log(steered: Steered) -> None:
 
 
 class TestEditing:
-    """A zone that is edited again and again while four streams run."""
+    """A zone that is edited again and again while two streams run."""
 
     @pytest.fixture
     def pipeline(self, tmp_path: Path) -> Pipeline:
-        sources = {f"cam{n}": {"uri": str(GATE), "realtime": True, "loop": True} for n in range(4)}
+        sources = {f"cam{n}": {"uri": str(GATE), "realtime": True, "loop": True} for n in range(2)}
         writes = {"jsonl": {"path": "{stream}.jsonl"}}
         return Pipeline(name="street", sources=sources, steps=[*steps(), writes], outputs=tmp_path / "out")
 
@@ -265,8 +265,8 @@ class TestConfiguration:
         assert checked.json() == {"valid": True, "problems": []}
         assert given.json()["etag"] == read.etag
 
-    def test_a_version_must_be_named(self, steered: Steered) -> None:
-        answer = steered.admin.ask("configuration", "PUT", b"sources: {}", content_type="application/yaml")
+    def test_a_version_must_be_named(self, unchanged: Steered) -> None:
+        answer = unchanged.admin.ask("configuration", "PUT", b"sources: {}", content_type="application/yaml")
 
         assert answer.status == 428
 
@@ -281,11 +281,11 @@ class TestConfiguration:
             ("sources: {gate: {pattern: '${HOME}'}}\npipeline: [draw]", "${"),
         ],
     )
-    def test_what_is_wrong_is_told_and_not_applied(self, steered: Steered, text: str, said: str) -> None:
-        before = steered.pipeline.configuration.etag
+    def test_what_is_wrong_is_told_and_not_applied(self, unchanged: Steered, text: str, said: str) -> None:
+        before = unchanged.pipeline.configuration.etag
 
-        checked = steered.operator.ask("configuration/check", "POST", text.encode(), content_type="application/yaml")
-        applied = steered.admin.ask(
+        checked = unchanged.operator.ask("configuration/check", "POST", text.encode(), content_type="application/yaml")
+        applied = unchanged.admin.ask(
             "configuration", "PUT", text.encode(), content_type="application/yaml", If_Match="*"
         )
 
@@ -293,7 +293,7 @@ class TestConfiguration:
         told = [f"{problem['path']}: {problem['message']}" for problem in checked.json()["problems"]]
         assert any(said in problem for problem in told), told
         assert applied.status == 422, applied.body
-        assert steered.pipeline.configuration.etag == before
+        assert unchanged.pipeline.configuration.etag == before
 
     @pytest.mark.parametrize(
         ("text", "marked"),
@@ -306,9 +306,9 @@ class TestConfiguration:
             ("sources:\n  gate: {pattern: bars}\n pipeline: [draw]", "pipeline"),
         ],
     )
-    def test_a_mistake_is_placed(self, steered: Steered, text: str, marked: str) -> None:
-        checked = steered.operator.ask("configuration/check", "POST", text.encode(), content_type="application/yaml")
-        applied = steered.admin.ask(
+    def test_a_mistake_is_placed(self, unchanged: Steered, text: str, marked: str) -> None:
+        checked = unchanged.operator.ask("configuration/check", "POST", text.encode(), content_type="application/yaml")
+        applied = unchanged.admin.ask(
             "configuration", "PUT", text.encode(), content_type="application/yaml", If_Match="*"
         )
 
@@ -327,11 +327,11 @@ class TestConfiguration:
         assert b"rotat" in checked.body
         assert b"hunter2" not in checked.body
 
-    def test_the_schema_describes_what_is_installed(self, steered: Steered) -> None:
-        schema = steered.viewer.ask("configuration/schema")
+    def test_the_schema_describes_what_is_installed(self, unchanged: Steered) -> None:
+        schema = unchanged.viewer.ask("configuration/schema")
 
         assert schema.json()["$defs"]["Zone"]["properties"]["polygon"]["description"]
-        assert steered.viewer.ask("configuration/schema", If_None_Match=f'"{schema.etag}"').status == 304
+        assert unchanged.viewer.ask("configuration/schema", If_None_Match=f'"{schema.etag}"').status == 304
 
     def test_an_earlier_version_is_read(self, steered: Steered) -> None:
         before = steered.viewer.ask("configuration")
@@ -340,8 +340,8 @@ class TestConfiguration:
         assert steered.viewer.ask(f"configuration/versions/{before.etag}").body == before.body
         assert steered.viewer.ask("configuration/versions/abc").status == 404
 
-    def test_without_a_file_there_is_none_to_read(self, steered: Steered) -> None:
-        assert steered.viewer.ask("configuration/file").status == 404
+    def test_without_a_file_there_is_none_to_read(self, unchanged: Steered) -> None:
+        assert unchanged.viewer.ask("configuration/file").status == 404
 
     def test_the_last_version_that_worked_is_gone_back_to(self, steered: Steered) -> None:
         before = steered.pipeline.configuration.etag
@@ -446,19 +446,19 @@ pipeline:
         assert file.read_text().endswith("# mine\n")
 
 
-def test_without_a_file_nothing_is_written_back(steered: Steered) -> None:
-    assert steered.admin.ask("configuration/save", "POST").status == 400
+def test_without_a_file_nothing_is_written_back(unchanged: Steered) -> None:
+    assert unchanged.admin.ask("configuration/save", "POST").status == 400
 
 
-def test_a_snapshot_is_the_next_frame_in_full_size(steered: Steered) -> None:
-    answer = steered.operator.ask("streams/gate/snapshot", "POST")
+def test_a_snapshot_is_the_next_frame_in_full_size(unchanged: Steered) -> None:
+    answer = unchanged.operator.ask("streams/gate/snapshot", "POST")
 
     assert (answer.status, answer.headers["content-type"]) == (200, "image/jpeg")
     assert answer.body[:2] == b"\xff\xd8"
 
 
-def test_without_a_step_that_records_nothing_is_recorded(steered: Steered) -> None:
-    answer = steered.operator.ask("streams/gate/record", "POST", {"before": "1s"})
+def test_without_a_step_that_records_nothing_is_recorded(unchanged: Steered) -> None:
+    answer = unchanged.operator.ask("streams/gate/record", "POST", {"before": "1s"})
 
     assert answer.status == 400
     assert "record" in answer.json()["detail"]
