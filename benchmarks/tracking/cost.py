@@ -27,6 +27,7 @@ import numpy.typing as npt
 from benchmarks.tracking.speed import moving
 
 from sightline.graph.operator import Operator
+from sightline.graph.site import SystemClock
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import make_frames
 from sightline_plugins.track.adaptive import AdaptiveTracker
@@ -55,7 +56,7 @@ def calls_of_the_tracker(count: int) -> Iterator[Callable[[], object]]:
 
 def calls_of_the_step(count: int) -> Iterator[Callable[[], object]]:
     """Yield the batches of one frame of a step that begins."""
-    operator: Operator = TrackOperator(Track())
+    operator: Operator = TrackOperator(Track(), clock=SystemClock())
     source, found = Origin("detect-1", ("person",)), moving(count)
     for frame, (xyxy, confidence) in zip(make_frames(len(found)), found, strict=True):
         none = np.zeros(len(xyxy), np.int32)

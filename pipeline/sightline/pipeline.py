@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.control.configuration import Configuration
 from sightline.control.control import Change, Control, Edit, Source
@@ -81,6 +81,7 @@ class Pipeline:
         device: str = "auto",
         batch: BatchOptions | Mapping[str, Any] | None = None,
         outbox: OutboxOptions | Mapping[str, Any] | None = None,
+        state: str | os.PathLike[str] | Literal[False] | None = None,
         telemetry: TelemetryOptions | Mapping[str, Any] | None = None,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
@@ -97,6 +98,7 @@ class Pipeline:
             outbox=outbox if isinstance(outbox, OutboxOptions) else OutboxOptions(**(outbox or {})),
             telemetry=telemetry if isinstance(telemetry, TelemetryOptions | None) else TelemetryOptions(**telemetry),
             steps=read_steps,
+            **({} if state is None else {"state": state if state is False else os.fspath(state)}),
             keep_running=keep_running,
             overwrite=overwrite,
         )
@@ -237,23 +239,23 @@ class Pipeline:
         """Check everything that can be checked before anything runs. Raises ConfigurationError with every mistake."""
         self._control.check(self.description)
 
-    def run(self, *, frames: int | None = None, duration_ns: int | None = None) -> Report:
+    def run(self, *, frames: int | None = None, duration_ns: int | None = None, fresh: bool = False) -> Report:
         """Run to the end, or until `frames` of each stream or `duration_ns` of its time have been read; return the
-        report.
+        report. `fresh` leaves the state that an earlier run has saved.
 
         Raises ConfigurationError before anything runs, OperatorError when a step fails, and StreamError when no stream
         can be read (when only some cannot, the report and messages say so).
         """
         try:
-            return self._begin(Limits(frames, duration_ns), consumer=None).wait()
+            return self._begin(Limits(frames, duration_ns), consumer=None, fresh=fresh).wait()
         except KeyboardInterrupt as interrupt:
             if self._runner is not None:
                 end_because_of(interrupt, self._runner)
             raise
 
-    def start(self, *, frames: int | None = None, duration_ns: int | None = None) -> None:
+    def start(self, *, frames: int | None = None, duration_ns: int | None = None, fresh: bool = False) -> None:
         """Run in the background. Raises ConfigurationError before anything runs, also when it is running already."""
-        self._begin(Limits(frames, duration_ns), consumer=None)
+        self._begin(Limits(frames, duration_ns), consumer=None, fresh=fresh)
 
     def stop(self) -> None:
         """Stop the sources, finish what is under way, close the outputs; from any thread, also while `start` works.
@@ -498,7 +500,7 @@ class Pipeline:
             raise ConfigurationError(f"the stream {stream!r} is not read: start the pipeline first")
         return runner
 
-    def _begin(self, limits: Limits, *, consumer: Link[Item] | None) -> Runner:
+    def _begin(self, limits: Limits, *, consumer: Link[Item] | None, fresh: bool = False) -> Runner:
         def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Runner:
             device = take_device(description.device, given=self._gpus)
             return Runner(
@@ -516,6 +518,7 @@ class Pipeline:
                 on_events=self._report_events if self._event_listeners else None,
                 on_batch=self._report_batch if self._batch_listeners else None,
                 telemetry=self._telemetry_of(description),
+                fresh=fresh,
             )
 
         return self._control.begin(make)

@@ -35,6 +35,7 @@ _FAILED, _INCOMPLETE, _INTERRUPTED = 1, 3, 130
     help="Folder that outputs are written below; the working directory when not given.",
 )
 @click.option("--overwrite", is_flag=True, help="Let outputs replace files that Sightline did not write.")
+@click.option("--fresh", is_flag=True, help="Begin to count anew, not with the state that the last run has saved.")
 @click.option("--watch", is_flag=True, help="Take changes of CONFIG over while it runs; SIGHUP does so at any time.")
 @serving_options
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
@@ -49,6 +50,7 @@ def command(
     report_path: str | None,
     output_root: Path | None,
     overwrite: bool,
+    fresh: bool,
     watch: bool,
     quiet: bool,
     verbose: bool,
@@ -92,7 +94,9 @@ def command(
             served.serve(pipeline, quiet=quiet),
             watched(config if watch else None, on_change=reload),
         ):
-            report, interrupted = run_to_end(pipeline, reload, frames=frames, duration_ns=duration, quiet=quiet)
+            report, interrupted = run_to_end(
+                pipeline, reload, frames=frames, duration_ns=duration, fresh=fresh, quiet=quiet
+            )
     except SightlineError:
         _write(pipeline.report, report_path)
         raise
@@ -133,6 +137,7 @@ def run_to_end(
     *,
     frames: int | None = None,
     duration_ns: int | None = None,
+    fresh: bool = False,
     quiet: bool,
 ) -> tuple[Report | None, bool]:
     """Run with progress; return the report (None when no stream could be read), and whether it was interrupted."""
@@ -145,7 +150,7 @@ def run_to_end(
     with interrupts(pipeline, say=progress.say, reload=reload) as caught:
         try:
             with progress:
-                pipeline.start(frames=frames, duration_ns=duration_ns)
+                pipeline.start(frames=frames, duration_ns=duration_ns, fresh=fresh)
                 if caught.count:
                     pipeline.stop()
                 return pipeline.wait(), _is_interrupted(caught)

@@ -44,6 +44,8 @@ def file_problems(
     taken = _read_by_sources(description)
     if any(element.delivers for _, element in elements):
         yield from _written(("outbox", "path"), description.outbox_path, (), outputs, taken)
+    if description.state_path is not None and "state" in description.model_fields_set:
+        yield from _written(("state",), description.state_path, (), outputs, taken)
     for key, element in elements:
         for field, role, path in paths_of(element):
             if role is PathRole.OUTPUT:

@@ -298,7 +298,7 @@ class _Reader:
     def _head(self, nodes: Mapping[str, Node]) -> dict[str, Plain]:
         """Those options of the whole pipeline that are right; the others are noted."""
         right: dict[str, Plain] = {}
-        for name in ("name", "device", "keep_running", "overwrite"):
+        for name in ("name", "device", "keep_running", "overwrite", "state"):
             if name in nodes:
                 only = Table(nodes[name].place, {}).with_entry(name, nodes[name])
                 with_sources = only.with_entry("sources", Table(only.place))

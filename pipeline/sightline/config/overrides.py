@@ -91,6 +91,7 @@ TOP_LEVEL = (
     "overwrite",
     "batch",
     "outbox",
+    "state",
     "telemetry",
     "pipeline",
 )

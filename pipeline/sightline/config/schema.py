@@ -220,6 +220,7 @@ def json_schema(registry: Registry) -> SchemaSchema:
             "overwrite": head["overwrite"],
             "batch": of_model[BatchOptions],
             "outbox": of_model[OutboxOptions],
+            "state": head["state"],
             "telemetry": of_model[TelemetryOptions],
             "pipeline": {"$ref": "#/$defs/Steps", "description": "What is done with each batch, in order."},
         },

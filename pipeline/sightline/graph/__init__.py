@@ -11,6 +11,7 @@ from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Pa
 from sightline.graph.registry import Registry
 from sightline.graph.site import Clock, Examples, Site
 from sightline.graph.source import SourceElement, SourceReader
+from sightline.graph.state import KeepsState, Saved
 from sightline.graph.telemetry import TelemetryOptions
 from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, Step, Tee
 
@@ -25,6 +26,7 @@ __all__ = [
     "EncodedPacket",
     "Examples",
     "InputPath",
+    "KeepsState",
     "Message",
     "MessageKind",
     "Mounts",
@@ -41,6 +43,7 @@ __all__ = [
     "RecordsOnRequest",
     "Registry",
     "RunsOn",
+    "Saved",
     "Sink",
     "Site",
     "SourceElement",

@@ -40,6 +40,7 @@ class MessageKind(StrEnum):
     """What a message says."""
 
     STARTED = "started"
+    STATE_RESTORED = "state_restored"
     RELOADED = "reloaded"
     REVERTED = "reverted"
     STREAM_CONNECTING = "stream_connecting"

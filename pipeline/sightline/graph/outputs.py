@@ -210,6 +210,27 @@ class Outputs:
             raise output_error(path, error, doing="write") from error
         return LineFile(path, file, whole_bytes=min(size, whole_bytes))
 
+    def read_back(self, path: Path, *, most_bytes: int) -> bytes | None:
+        """Return what an earlier run has written to a plain file; None when it is not there, or empty. Raises
+        OutputError, also where it is a link or no plain file, or holds more bytes.
+        """
+        try:
+            file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise output_error(path, error, doing="read") from error
+        with file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_size > most_bytes:
+                regular = stat.S_ISREG(about.st_mode)
+                reason = f"it has more than {most_bytes} bytes" if regular else "it is no ordinary file"
+                raise OutputError(f"cannot read {path}: {reason}", reason=reason)
+            try:
+                return file.read(most_bytes) or None
+            except OSError as error:
+                raise output_error(path, error, doing="read") from error
+
     def open_binary(self, path: Path) -> IO[bytes]:
         """Open a file anew for writing, unbuffered: what was written is in the file. Raises OutputError."""
         descriptor = self._opened(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, SerializeAsAny
 
@@ -90,6 +90,9 @@ class PipelineDescription(Described):
     """What is done with each batch, in order."""
     outbox: OutboxOptions = OutboxOptions()
     """Where records wait until they are delivered."""
+    state: Literal[False] | OutputPath = "out/{pipeline}.state"
+    """The file that keeps what steps have counted of live streams over a restart, or `false` for none; `{pipeline}`
+    stands for the pipeline's name."""
     telemetry: TelemetryOptions | None = None
     """Where traces and metrics go; nowhere when not given."""
     keep_running: bool = False
@@ -103,6 +106,11 @@ class PipelineDescription(Described):
     def outbox_path(self) -> str:
         """The file of the outbox."""
         return self.outbox.path.replace("{pipeline}", self.name)
+
+    @property
+    def state_path(self) -> str | None:
+        """The file of the state; None when none is kept."""
+        return None if self.state is False else self.state.replace("{pipeline}", self.name)
 
     @property
     def stays(self) -> bool:
@@ -169,6 +177,7 @@ class PipelineDescription(Described):
             **kept,
             "batch": self.batch.model_dump(mode="json", exclude_none=True),
             **({} if self.outbox == OutboxOptions() else {"outbox": _plain(self.outbox)}),
+            **({} if self.state == type(self).model_fields["state"].default else {"state": self.state}),
             **({} if self.telemetry is None else {"telemetry": _plain(self.telemetry)}),
             "pipeline": _plain_steps(self.steps),
         }

@@ -39,6 +39,7 @@ from sightline.runtime.scheduling.rule_findings import EventListener
 from sightline.runtime.sources.examples import examples_of
 from sightline.runtime.sources.manager import PendingChange, StreamManager
 from sightline.runtime.sources.supervisor import Limits
+from sightline.runtime.state.keeper import StateKeeper
 from sightline.runtime.stats.counters import DeliveryStats, DropReason, StreamStats
 from sightline.runtime.stats.overload import OverloadMonitor
 from sightline.runtime.stats.report import Report
@@ -61,7 +62,7 @@ class Runner:
     first error of an operator, or the error of the streams when none could be read. `stop` and `abort` may be called
     from any thread at any time, also while `start` builds: the run then ends as soon as it has begun. Streams may be
     added and removed at any time, and steps replaced. `report` is set when `wait` has seen the end, whatever it was.
-    `watches` are started and stopped with the run.
+    `watches` are started and stopped with the run. `fresh` says to leave what the last run has saved of its state.
 
     It implements `RunEvents`: its lanes report to it what becomes of batches and streams.
     """
@@ -83,6 +84,7 @@ class Runner:
         on_events: EventListener | None = None,
         on_batch: BatchListener | None = None,
         telemetry: Telemetry | None = None,
+        fresh: bool = False,
     ) -> None:
         self._description = description
         self._device = device
@@ -116,6 +118,7 @@ class Runner:
             limits=OutboxLimits(options.size, options.age),
         )
         self._outbox.linger(at_most_ns=options.linger)
+        self._keeper = self._make_keeper(fresh=fresh)
         self._lanes = self._make_lanes(probes, on_events)
         tracer = None if telemetry is None else telemetry.tracer
         self._manager = StreamManager(self._lanes, limits=limits, tracer=tracer)
@@ -338,6 +341,7 @@ class Runner:
         self._watchdog.stop()
         for watch in self._watches:
             watch.stop()
+        self._close_state()
         self._outbox.close()
         for name, records in self._outbox.others.items():
             text = f"{records} records for {name!r}, which is no step now, stay in the outbox {self._outbox.path}"
@@ -361,12 +365,31 @@ class Runner:
         self._lanes.discard()
         if self._lanes.is_running:
             self._wait_for_lanes()
+        self._close_state()
         self._outbox.linger(at_most_ns=0)
         self._outbox.close()
         self._stop_telemetry(seconds=0.0)
         self._device.let_go()
         self._could_begin, self._is_over = False, True
         self._begun.set()
+
+    def _make_keeper(self, *, fresh: bool) -> StateKeeper | None:
+        path = self._description.state_path
+        if path is None:
+            return None
+        return StateKeeper(
+            self._outputs.path(path),
+            pipeline=self._description.name,
+            outputs=self._outputs,
+            clock=self._clock,
+            post=self._post,
+            saved=lambda: self._lanes.saved_states(),
+            fresh=fresh,
+        )
+
+    def _close_state(self) -> None:
+        if self._keeper is not None:
+            self._keeper.stop()
 
     def _stop_telemetry(self, *, seconds: float) -> None:
         if self._telemetry is not None:
@@ -398,6 +421,7 @@ class Runner:
             on_error=self.failed,
             on_hopeless=self._fail_stream,
             on_events=on_events,
+            keeper=self._keeper,
         )
         site = Site(
             device=self._device.devices[0],

@@ -96,6 +96,8 @@ def _kept(description: PipelineDescription) -> Iterator[_Kept]:
                 yield _Kept(name, path, limits)
     limits = description.outbox.model_dump(mode="json", include={"size", "age"})
     yield _Kept("outbox", description.outbox_path, limits)
+    if description.state_path is not None:
+        yield _Kept("state", description.state_path, {})
     yield _Kept("history", str(history_path(Path(description.outbox_path), description)), _HISTORY_LIMITS)
 
 

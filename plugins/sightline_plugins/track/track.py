@@ -13,7 +13,7 @@ from pydantic import ConfigDict, GetJsonSchemaHandler, PrivateAttr, ValidationIn
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError
 
-from sightline.graph import Capability, Element, Operator, Problem, Site
+from sightline.graph import Capability, Clock, Element, Operator, Problem, Saved, Site
 from sightline.graph.chosen import ChosenValue
 from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptions, Vectors
 from sightline.media import Batch, Event, Frame, Objects, Origin, Stream
@@ -22,6 +22,7 @@ from sightline.media.convert import luma_from_surface
 from sightline_plugins.track.algorithms import TRACKERS, merged_schema, tracker_options
 from sightline_plugins.track.class_votes import CLASS_BITS, ClassVotes
 from sightline_plugins.track.past_frames import RULE, PastFrames
+from sightline_plugins.track.resumed import SPARE_IDS, RecentTracks, ResumedTracks, SavedTracks
 
 Indices = npt.NDArray[np.intp]
 
@@ -69,6 +70,10 @@ class Track(Element):
     object. It is for objects that stop, turn or are missed; what moves on steadily is predicted as well without it
     ([measured](../benchmarks/tracking.md)). Where an object is not recognised, it is where the motion model expects it,
     and `tracker_confidence` sinks. Sizes are those that the motion model expects.
+
+    After a restart, a new track of a camera whose first box overlaps that of a track of before (an IoU of 0.3 with
+    where that was, or was going, at most 30 seconds ago, with the same label) has its id. All others get ids that were
+    not given before; a hundred or so are left out.
 
     While a camera is gone, the stream's clock goes on, so a reconnection that takes less than `max_lost` keeps the ids.
 
@@ -177,8 +182,7 @@ class Track(Element):
 
     def build(self, site: Site) -> Operator:
         """Make the operator; each stream gets a tracker of its own at its first frame."""
-        del site
-        return TrackOperator(self)
+        return TrackOperator(self, clock=site.clock)
 
 
 @dataclass(slots=True, eq=False)
@@ -190,6 +194,11 @@ class _StreamState:
     latest_id: int = 0
     votes: ClassVotes = field(default_factory=ClassVotes)
     past: PastFrames = field(default_factory=PastFrames)
+    recent: RecentTracks = field(default_factory=RecentTracks)
+    resumed: ResumedTracks | None = None
+    pts_ns: int = 0
+    at_ns: int = 0
+    """The time of day of the last frame."""
     width: int = 0
     """Numbers in an embedding; 0 until there was one."""
 
@@ -253,10 +262,13 @@ class TrackOperator(Operator):
     """One tracker for each stream, fed with its frames in order.
 
     When the size of the frames changes, boxes cannot be compared any more: all tracks end, and new ones get new ids.
+    Ids go on over a restart (`KeepsState`), for all algorithms alike.
     """
 
-    def __init__(self, element: Track) -> None:
+    def __init__(self, element: Track, *, clock: Clock) -> None:
         self._element = element
+        self._clock = clock
+        self._left: dict[str, SavedTracks] = {}
         self._options = element.options
         self._asks = element.tracker_confidence or element.past_frames
         self._streams: dict[Stream, _StreamState] = {}
@@ -275,8 +287,12 @@ class TrackOperator(Operator):
             state = self._state(frame)
             if self._options.needs_images:
                 state.tracker.look(luma_from_surface(frame.surface))
+            if frame.stream.live:
+                state.pts_ns, state.at_ns = frame.pts_ns, self._clock.epoch_ns()
             if detected and not detected[row]:
                 known = state.tracker.predict(pts_ns=frame.pts_ns)
+                if state.resumed is not None:
+                    known = replace(known, track_id=state.resumed.old_ids(known.track_id))
                 expected.append((row, replace(known, class_id=state.votes.leading(known.track_id, known.class_id))))
             else:
                 own = slice(first, last) if followed is None else first + np.flatnonzero(followed[first:last])
@@ -295,14 +311,24 @@ class TrackOperator(Operator):
         classes, confidence = columns.classes[own], objects.confidence[own]
         if self._options.needs_appearance:
             tracker.compare_by(state.vectors(objects, own))
-        track_id = tracker.update(objects.xyxy[own], confidence, classes, pts_ns=frame.pts_ns)
+        xyxy = objects.xyxy[own]
+        track_id = tracker.update(xyxy, confidence, classes, pts_ns=frame.pts_ns)
+        voted = classes.tolist()
+        given = track_id.tolist()
+        if state.resumed is not None:
+            track_id = state.resumed.resume(track_id, xyxy, voted, pts_ns=frame.pts_ns, label=self._label)
+        self._count(state, frame.stream, given, voted)
+        if state.resumed is not None and state.resumed.is_over:
+            state.resumed = None
         columns.put_ids(own, track_id)
-        ids, voted = track_id.tolist(), classes.tolist()
-        self._count(state, frame.stream, ids, voted)
+        ids = track_id.tolist()
         if self._element.class_votes:
             leading = state.votes.vote(ids, voted, confidence.tolist(), pts_ns=frame.pts_ns)
             if leading != voted:
                 columns.settle(own, leading)
+                voted = leading
+        if frame.stream.live:
+            state.recent.add(frame.pts_ns, ids, xyxy, voted)
         if columns.certainty is None:
             return ()
         matches = tracker.matches()
@@ -313,6 +339,28 @@ class TrackOperator(Operator):
 
     def end_stream(self, stream: Stream) -> None:
         self._streams.pop(stream, None)
+
+    def save(self, stream: Stream) -> Saved | None:
+        """Return the highest id, the tracks of the last two seconds, and what was counted."""
+        state = self._streams.get(stream)
+        if state is None:
+            return None
+        tracks = [*state.recent.tracks(self._label)]
+        if state.resumed is not None:
+            tracks += state.resumed.left(pts_ns=state.pts_ns)
+        saved = SavedTracks(
+            at_ns=state.at_ns,
+            size_wh=list(state.size_wh),
+            latest_id=state.latest_id,
+            totals=dict(self._tracks[stream.name]),
+            tracks=tracks,
+        )
+        return saved.model_dump(mode="json")
+
+    def restore(self, stream: str, saved: Saved) -> None:
+        """Let tracks go on with the ids that they had in an earlier process. Raises ValueError."""
+        self._left[stream] = left = SavedTracks.model_validate(saved)
+        self._tracks[stream] = Counter(left.totals)
 
     def totals(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
         """Return the number of different objects: stream, label (as first detected), `tracks`."""
@@ -325,12 +373,29 @@ class TrackOperator(Operator):
         stream = frame.stream
         state = self._streams.get(stream)
         if state is None:
-            state = self._streams[stream] = _StreamState(self._options.build(), frame.size_wh)
+            state = self._streams[stream] = self._begun(frame)
             self._tracks.setdefault(stream.name, Counter())
         elif state.size_wh != frame.size_wh:
             tracker = self._options.build(first_id=state.latest_id + 1)
             state = self._streams[stream] = _StreamState(tracker, frame.size_wh, state.latest_id)
         return state
+
+    def _begun(self, frame: Frame) -> _StreamState:
+        """Return the state of a stream that begins, or goes on after a restart."""
+        left = self._left.pop(frame.stream.name, None)
+        if left is None:
+            return _StreamState(self._options.build(), frame.size_wh)
+        latest_id = left.latest_id + SPARE_IDS
+        state = _StreamState(self._options.build(first_id=latest_id + 1), frame.size_wh, latest_id)
+        if tuple(left.size_wh) == frame.size_wh:
+            since_ns = max(0, self._clock.epoch_ns() - left.at_ns)
+            state.resumed = ResumedTracks(left.tracks, since_ns=since_ns, pts_ns=frame.pts_ns)
+        return state
+
+    def _label(self, own_class: int) -> str:
+        """Return the label of a class number that is unique across detecting elements."""
+        origin, class_id = divmod(own_class, CLASSES_OF_ONE_ORIGIN)
+        return self._origins[origin].label(class_id)
 
     def _classes(self, objects: Objects) -> npt.NDArray[np.int64]:
         """Return the class of each object as a number that is unique across detecting elements."""
@@ -347,9 +412,8 @@ class TrackOperator(Operator):
         if latest <= state.latest_id:
             return
         for track_id, own_class in zip(ids, classes, strict=True):
-            if track_id > state.latest_id:
-                origin, class_id = divmod(own_class, CLASSES_OF_ONE_ORIGIN)
-                self._tracks[stream.name][self._origins[origin].label(class_id)] += 1
+            if track_id > state.latest_id and not (state.resumed and state.resumed.was_resumed(track_id)):
+                self._tracks[stream.name][self._label(own_class)] += 1
         state.latest_id = latest
 
     def _without_untracked(self, objects: Objects) -> Objects:

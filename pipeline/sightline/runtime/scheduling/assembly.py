@@ -10,7 +10,7 @@ from sightline.graph import Clock, Element, Step
 from sightline.graph.tree import same_layout
 from sightline.runtime.scheduling.batcher import Batcher
 from sightline.runtime.scheduling.factory import BuiltOperator
-from sightline.runtime.scheduling.link import Handover, OptionsChange, Outlet
+from sightline.runtime.scheduling.link import Handover, OptionsChange, Outlet, StateRequest
 from sightline.runtime.scheduling.plan import LaneEvents, Planner
 from sightline.runtime.scheduling.stage_threads import StageGroup
 from sightline.runtime.stats.counters import LinkStats
@@ -26,9 +26,10 @@ _POLL_SECONDS = 0.1
 class Assembly:
     """Holds the nodes of the steps and the group of stages that runs them.
 
-    Options change in band, and the stages go on: `request_change` sends a mark, `has_changed` waits for it. Other steps
-    replace them between two batches: `request_handover` lets the stages hand over what is kept, `has_handed_over` waits
-    for that, `prepare` takes the new steps and `resume` runs them. Frames wait in front of the first stage meanwhile.
+    Options change in band, and the stages go on: `request` sends a mark, `has_passed` waits for it. So is state saved.
+    Other steps replace them between two batches: `request_handover` lets the stages hand over what is kept,
+    `has_handed_over` waits for that, `prepare` takes the new steps and `resume` runs them. Frames wait in front of the
+    first stage meanwhile.
     """
 
     def __init__(self, batcher: Batcher, *, events: LaneEvents, clock: Clock, outlet: Outlet | None) -> None:
@@ -94,8 +95,8 @@ class Assembly:
         """Whether the operator that it holds can become that of this element, which reads the same files."""
         return element_id in self._built and self._built[element_id].can_become(element)
 
-    def request_change(self, mark: OptionsChange) -> None:
-        """Let options change between two batches, unless the stages have ended."""
+    def request(self, mark: OptionsChange | StateRequest) -> None:
+        """Let options change, or state be saved, between two batches, unless the stages have ended."""
         with self._lock:
             group = None if self._over.is_set() else self._group
         if group is None:
@@ -104,8 +105,8 @@ class Assembly:
         group.expect(mark)
         self._batcher.insert(mark)
 
-    def has_changed(self, mark: OptionsChange) -> bool:
-        """Wait until a change that was requested has passed all stages; False when these have ended instead."""
+    def has_passed(self, mark: OptionsChange | StateRequest) -> bool:
+        """Wait until a mark that was requested has passed all stages; False when these have ended instead."""
         self._await(mark.over)
         return mark.has_passed.is_set()
 

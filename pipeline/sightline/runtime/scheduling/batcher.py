@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from sightline.runtime.scheduling.link import (
     LinkSender,
     OptionsChange,
     SharedCondition,
+    StateRequest,
     StreamEnd,
     StreamPause,
     WorkItem,
@@ -93,7 +95,7 @@ class Batcher:
         self._links: dict[Stream, LinkReceiver[Arrival]] = {}
         self._next_link = 0
         self._ends = 0
-        self._mark: Handover | OptionsChange | None = None
+        self._marks: deque[Handover | OptionsChange | StateRequest] = deque()
         self._paused: dict[Stream, StreamPause | None] = {}
         """The paused streams, each with its mark until that has left."""
         self._has_live = False
@@ -160,10 +162,12 @@ class Batcher:
             self._is_suspended = False
             self._ready.notify_all()
 
-    def insert(self, mark: Handover | OptionsChange) -> None:
-        """Let `receive` return this mark next, unless the batcher has ended; one at a time."""
+    def insert(self, mark: Handover | OptionsChange | StateRequest) -> None:
+        """Let `receive` return this mark before the next batch, behind those inserted before, unless the batcher has
+        ended.
+        """
         with self._ready:
-            self._mark = mark
+            self._marks.append(mark)
             self._ready.notify_all()
 
     def receive(self) -> Item:
@@ -174,9 +178,8 @@ class Batcher:
                 frames_wait = any(link.depth for link in self._links.values())
                 self._batch_limit.batch_requested(self._clock.monotonic_ns(), frames_wait=frames_wait)
             while not self._is_closed:
-                if self._mark is not None:
-                    mark, self._mark = self._mark, None
-                    return mark
+                if self._marks:
+                    return self._marks.popleft()
                 ended = next((stream for stream, link in self._links.items() if link.is_exhausted), None)
                 if ended is not None:
                     del self._links[ended]

@@ -14,6 +14,7 @@ from sightline.graph.fields import PathRole, paths_of
 from sightline.redaction import redact
 from sightline.runtime.scheduling.node import ErrorPolicy, Node, Probe, SharedNode, StreamFailed
 from sightline.runtime.scheduling.rule_findings import EventListener
+from sightline.runtime.state.keeper import StateKeeper
 
 _Files = tuple[tuple[str, int, int] | None, ...]
 
@@ -38,7 +39,8 @@ class BuiltOperator:
 
 class OperatorFactory:
     """Builds the nodes of elements. `probes` may be added to while they run. `on_error` gets errors of releasing a
-    node, `on_hopeless` the streams on which an element fails again and again, `on_events` what their rules report.
+    node, `on_hopeless` the streams on which an element fails again and again, `on_events` what their rules report,
+    `keeper` what operators keep over a restart.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class OperatorFactory:
         on_error: Callable[[BaseException], None],
         on_hopeless: StreamFailed,
         on_events: EventListener | None = None,
+        keeper: StateKeeper | None = None,
     ) -> None:
         self._on_events = on_events
+        self._keeper = keeper
         self._on_hopeless = on_hopeless
         self._probes = probes
         self._probing: dict[str, Lock] = {}
@@ -96,6 +100,7 @@ class OperatorFactory:
             probing=self._probing.setdefault(element_id, Lock()),
             error_policy=self._error_policy(element, own),
             on_events=self._on_events,
+            keeper=self._keeper,
         )
 
     def _shared_node(self, element_id: str, element: Element, *, sites: Sequence[Site]) -> SharedNode:
@@ -108,6 +113,7 @@ class OperatorFactory:
             lanes=len(sites),
             error_policy=self._error_policy(element, own),
             on_events=self._on_events,
+            keeper=self._keeper,
         )
 
     def _error_policy(self, element: Element, site: Site) -> ErrorPolicy | None:

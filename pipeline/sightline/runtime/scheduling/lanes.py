@@ -28,11 +28,13 @@ from sightline.runtime.scheduling.link import (
     LinkSender,
     OptionsChange,
     Outlet,
+    StateRequest,
     WorkItem,
     fan_in,
 )
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.scheduling.stage_threads import StageGroup
+from sightline.runtime.state.file import SavedState
 from sightline.runtime.stats.counters import DropReason, LinkStats
 from sightline.runtime.stats.snapshot import SOURCE_LINK, LinkView, RunLayout
 
@@ -332,6 +334,19 @@ class Lanes:
                     lane.assembly.prepare(steps, lane.assembly.built)
             return Rebuilt(tuple(kept), tuple(changed), tuple(new), gone)
 
+    def saved_states(self) -> list[SavedState]:
+        """Return the state of the operators that keep some, of all live streams that are read: in each lane as it is
+        between the same two batches. It waits until these have passed all steps.
+        """
+        marks: dict[Lane, StateRequest] = {}
+        for lane in self._usable:
+            live = frozenset(stream for stream in lane.batcher.links() if stream.live)
+            if live:
+                marks[lane] = StateRequest(live, at_ns=lane.site.clock.epoch_ns())
+                lane.assembly.request(marks[lane])
+        passed = [mark for lane, mark in marks.items() if lane.assembly.has_passed(mark)]
+        return [saved for mark in passed for saved in mark.saved]
+
     def _change(self, elements: Mapping[str, Element], lanes: Sequence[Lane]) -> None:
         """Let operators take over options, in every lane between two batches: all of them, or none. Raises
         SightlineError.
@@ -348,8 +363,8 @@ class Lanes:
         """Let a change of options pass all stages; return the errors of operators that did not take them."""
         marks = {lane: OptionsChange(elements) for lane in lanes}
         for lane, mark in marks.items():
-            lane.assembly.request_change(mark)
-        passed = [lane.assembly.has_changed(mark) for lane, mark in marks.items()]
+            lane.assembly.request(mark)
+        passed = [lane.assembly.has_passed(mark) for lane, mark in marks.items()]
         if not any(passed):
             raise _at_its_end()
         return [error for mark in marks.values() for error in mark.errors]

@@ -14,6 +14,7 @@ from sightline.errors import EndOfLink, LinkClosed, SightlineError
 from sightline.graph import Element, Pending
 from sightline.media import Batch, Frame, Stream
 from sightline.runtime.inspection import FrameInspection
+from sightline.runtime.state.file import SavedState
 from sightline.runtime.stats.counters import DropReason, LinkStats
 from sightline.runtime.tracing import BatchTrace
 
@@ -86,7 +87,22 @@ class OptionsChange:
     over: Event = field(default_factory=Event)
 
 
-Item = WorkItem | StreamEnd | StreamPause | Handover | OptionsChange
+@dataclass(frozen=True, slots=True, eq=False)
+class StateRequest:
+    """Marks where the operators of one lane save their state of these streams, so that all save it between the same two
+    batches. `at_ns` is the time of day (nanoseconds since the epoch), `saved` what the operators have given so far.
+
+    `over` is set when it has passed all stages (`has_passed`), or when these have ended before.
+    """
+
+    streams: frozenset[Stream]
+    at_ns: int
+    saved: list[SavedState] = field(default_factory=list)
+    has_passed: Event = field(default_factory=Event)
+    over: Event = field(default_factory=Event)
+
+
+Item = WorkItem | StreamEnd | StreamPause | Handover | OptionsChange | StateRequest
 
 
 LinkItem = TypeVar("LinkItem")

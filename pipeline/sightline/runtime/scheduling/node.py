@@ -5,19 +5,21 @@ from __future__ import annotations
 import dataclasses
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from threading import Lock, RLock, get_ident
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from sightline.errors import CudaFailed, OperatorError, SightlineError
-from sightline.graph import Element, Message, MessageKind, Operator, Pending, RunsOn, Site, TakesChanges
+from sightline.graph import Element, KeepsState, Message, MessageKind, Operator, Pending, RunsOn, Site, TakesChanges
 from sightline.media import Batch, Frame, Stream
 from sightline.redaction import redact
 from sightline.runtime.inspection import FrameInspection, StepWatch
 from sightline.runtime.scheduling.join import marked, merge_rows
 from sightline.runtime.scheduling.rule_findings import EventListener, RuleFindings
+from sightline.runtime.state.file import SavedState
+from sightline.runtime.state.keeper import StateKeeper
 from sightline.runtime.stats.counters import ElementStats
 
 MOST_IN_A_ROW = 50
@@ -92,6 +94,7 @@ class Node:
         probing: Lock | None = None,
         error_policy: ErrorPolicy | None = None,
         on_events: EventListener | None = None,
+        keeper: StateKeeper | None = None,
     ) -> None:
         self.call: Call | None = None
         self.findings = RuleFindings(element_id, on_events=on_events)
@@ -100,6 +103,7 @@ class Node:
         self.element = element
         self.stats = ElementStats(element_id, element.name)
         self.operator = operator
+        self._keeper = keeper if isinstance(operator, KeepsState) else None
         self._patterns = element.streams
         self._probes = probes
         self._probing = probing or Lock()
@@ -122,7 +126,8 @@ class Node:
             return _Unprocessed(self, batch) if self._is_shared else self._shown(batch, batch)
         given = batch if len(own) == len(batch) else batch.select_frames(own)
         for frame in given.frames:
-            self._seen_streams[frame.stream] = None
+            if frame.stream not in self._seen_streams:
+                self._begin_stream(frame.stream)
         if self._error_policy is not None:
             return self._shown(batch, self._by_frame(batch, own, self._error_policy, inspection))
         watch = self._watch(given, inspection)
@@ -170,10 +175,32 @@ class Node:
         """End a stream in the operator, if it was given frames of it. Raises OperatorError."""
         self._streams.pop(stream, None)
         if stream in self._seen_streams:
+            if self._keeper is not None:
+                for saved in self.save([stream], at_ns=self._keeper.now_ns()):
+                    self._keeper.put(saved)
             del self._seen_streams[stream]
             if self._error_policy is not None:
                 self._error_policy.forget(stream)
             self._guarded(lambda: self.operator.end_stream(stream), doing="ending", stream=stream.name)
+
+    def save(self, streams: Collection[Stream], *, at_ns: int) -> list[SavedState]:
+        """Return the operator's state of those of these streams that are live, if it keeps any; `at_ns` is the time of
+        day.
+        """
+        keeper, operator = self._keeper, self.operator
+        if keeper is None or not isinstance(operator, KeepsState):
+            return []
+        saved = []
+        for stream in self._seen_streams:
+            if stream.live and stream in streams:
+                try:
+                    state = operator.save(stream)
+                except Exception as error:  # noqa: BLE001  a run is worth more than its state; reported, once
+                    keeper.failed(self.element_id, stream=stream.name, error=error, doing="saved")
+                    continue
+                if state is not None:
+                    saved.append(SavedState(self.element_id, self.element.name, stream.name, at_ns, state))
+        return saved
 
     def drain(self) -> None:
         """End the streams that have not ended, and drain the operator. Raises OperatorError."""
@@ -213,6 +240,19 @@ class Node:
         totals: dict[str, Any] = {}
         self._guarded(lambda: totals.update(self.operator.totals()), doing="reporting")
         return totals
+
+    def _begin_stream(self, stream: Stream) -> None:
+        """Restore what an earlier run saved of a live stream."""
+        self._seen_streams[stream] = None
+        keeper, operator = self._keeper, self.operator
+        if keeper is None or not stream.live or not isinstance(operator, KeepsState):
+            return
+        left = keeper.take(self.element_id, element=self.element.name, stream=stream.name)
+        if left is not None:
+            try:
+                operator.restore(stream.name, left)
+            except Exception as error:  # noqa: BLE001  a run is worth more than its state; reported, once
+                keeper.failed(self.element_id, stream=stream.name, error=error, doing="restored")
 
     def _by_frame(
         self, batch: Batch, own: Sequence[int], error_policy: ErrorPolicy, inspection: FrameInspection | None
@@ -412,6 +452,7 @@ class SharedNode(Node):
         lanes: int,
         error_policy: ErrorPolicy | None = None,
         on_events: EventListener | None = None,
+        keeper: StateKeeper | None = None,
     ) -> None:
         super().__init__(
             element,
@@ -420,6 +461,7 @@ class SharedNode(Node):
             probes=probes,
             error_policy=error_policy,
             on_events=on_events,
+            keeper=keeper,
         )
         self._holders = lanes
         self._turn = RLock()
@@ -445,6 +487,11 @@ class SharedNode(Node):
         """Let the operator take over options, with the first lane in which they change."""
         with self._turn:
             return super().change(element)
+
+    def save(self, streams: Collection[Stream], *, at_ns: int) -> list[SavedState]:
+        """Return the operator's state of these streams, one lane at a time."""
+        with self._turn:
+            return super().save(streams, at_ns=at_ns)
 
     def end_stream(self, stream: Stream) -> None:
         """End a stream in the operator. Raises OperatorError."""

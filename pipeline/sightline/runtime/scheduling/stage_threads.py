@@ -10,7 +10,16 @@ from sightline.errors import EndOfLink, LinkClosed, OperatorError, SightlineErro
 from sightline.graph import Clock
 from sightline.media import Batch
 from sightline.redaction import redact
-from sightline.runtime.scheduling.link import Handover, Item, Link, OptionsChange, StreamEnd, StreamPause, WorkItem
+from sightline.runtime.scheduling.link import (
+    Handover,
+    Item,
+    Link,
+    OptionsChange,
+    StateRequest,
+    StreamEnd,
+    StreamPause,
+    WorkItem,
+)
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.scheduling.plan import LaneEvents, Stage, Tap
 from sightline.runtime.threads import Worker
@@ -112,6 +121,8 @@ class StageThread(Worker):
                 self._pause_stream(item)
             elif isinstance(item, OptionsChange):
                 self._change_options(item)
+            elif isinstance(item, StateRequest):
+                self._save_state(item)
             else:
                 self._hand_over(item)
                 return
@@ -209,6 +220,15 @@ class StageThread(Worker):
             element = mark.elements.get(node.element_id)
             if element is not None and (error := node.change(element)) is not None:
                 mark.errors.append(error)
+        self._send_to_the_end(mark)
+
+    def _save_state(self, mark: StateRequest) -> None:
+        for node in self.stage.nodes:
+            mark.saved.extend(node.save(mark.streams, at_ns=mark.at_ns))
+        self._send_to_the_end(mark)
+
+    def _send_to_the_end(self, mark: OptionsChange | StateRequest) -> None:
+        """Send a mark on; note when it has passed all stages."""
         for outlet in self.stage.outlets:
             outlet.send(mark)
         if self._group.has_passed_all(mark):
@@ -252,7 +272,7 @@ class StageGroup:
         self._is_discarded = False
         self._running = len(stages)
         self._passed: dict[object, int] = {}
-        self._change: OptionsChange | None = None
+        self._expected: list[OptionsChange | StateRequest] = []
 
     @property
     def is_handed_over(self) -> bool:
@@ -299,7 +319,7 @@ class StageGroup:
         for thread in self.threads:
             thread.release_kept()
 
-    def has_passed_all(self, mark: StreamEnd | StreamPause | OptionsChange) -> bool:
+    def has_passed_all(self, mark: StreamEnd | StreamPause | OptionsChange | StateRequest) -> bool:
         """Note that a mark has passed one stage; return whether it has passed all."""
         key = mark.number if isinstance(mark, StreamEnd) else mark
         with self._lock:
@@ -308,10 +328,10 @@ class StageGroup:
                 self._passed[key] = left
         return not left
 
-    def expect(self, mark: OptionsChange) -> None:
-        """Prepare for a change of options: it is over when it has passed all stages, or these have ended."""
+    def expect(self, mark: OptionsChange | StateRequest) -> None:
+        """Prepare for a mark: it is over when it has passed all stages, or these have ended."""
         with self._lock:
-            self._change = mark
+            self._expected = [one for one in self._expected if not one.over.is_set()] + [mark]
             has_ended = not self._running
         if has_ended:
             mark.over.set()
@@ -321,9 +341,9 @@ class StageGroup:
         with self._lock:
             self._running -= 1
             is_last = not self._running
-            change = self._change
+            expected = self._expected
         if is_last:
             self.ended.set()
-            if change is not None:
-                change.over.set()
+            for mark in expected:
+                mark.over.set()
             self._on_ended(self)
