@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from examples.extensions.centroid_tracker.centroid_tracker import CentroidOptions
 from examples.extensions.corner_head.corner_head import CORNERS
-from examples.extensions.loitering_rule.loitering_rule import Loitering
+from examples.extensions.lingering_rule.lingering_rule import Lingering
 from examples.extensions.tcp_source.tcp_source import RawTcp
 from examples.extensions.tcp_transport.tcp_transport import Tcp
 from onnx import TensorProto, helper, numpy_helper
@@ -94,7 +94,7 @@ def test_a_worked_package_is_short(name: str) -> None:
     assert len(lines) < LONGEST
 
 
-@pytest.mark.parametrize("name", ["loitering", "rawtcp", "events_db", "tcp"])
+@pytest.mark.parametrize("name", ["lingering", "rawtcp", "events_db", "tcp"])
 def test_an_extension_has_a_page(installed: Path, tmp_path: Path, name: str) -> None:
     done = sightline("elements", name, installed=installed, folder=tmp_path)
 
@@ -154,21 +154,21 @@ def test_a_tracker_of_another_package_is_chosen_by_its_name(installed: Path, tmp
 
 def test_a_rule_of_another_package_reports_events(installed: Path, tmp_path: Path) -> None:
     clip = REPOSITORY / "sample_videos" / "street.mp4"
-    (tmp_path / "loitering.yaml").write_text(
+    (tmp_path / "lingering.yaml").write_text(
         f"sources: {{street: {{uri: {clip}, duration: 4s}}}}\n"
         "pipeline:\n"
         f"  - replay: {{path: {clip.with_suffix('.mot.txt')}, format: mot, ids: true}}\n"
-        "  - loitering: {after: 2s, distance: 20}\n"
+        "  - lingering: {after: 2s, distance: 20}\n"
         "  - jsonl: out/street.jsonl\n"
     )
-    done = sightline("run", "loitering.yaml", "--report", "report.json", installed=installed, folder=tmp_path)
+    done = sightline("run", "lingering.yaml", "--report", "report.json", installed=installed, folder=tmp_path)
 
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "out" / "street.jsonl").read_text().splitlines()]
-    stays = [event["track_id"] for line in lines for event in line.get("events", ()) if event["kind"] == "loitering"]
+    stays = [event["track_id"] for line in lines for event in line.get("events", ()) if event["kind"] == "lingering"]
     report = json.loads((tmp_path / "report.json").read_text())
     assert stays
-    assert report["totals"]["loitering-1"]["street"]["loitering"]["objects"] == len(stays)
+    assert report["totals"]["lingering-1"]["street"]["lingering"]["objects"] == len(stays)
 
 
 def test_a_head_of_another_package_has_a_name(installed: Path, tmp_path: Path) -> None:
@@ -325,9 +325,9 @@ def test_records_for_a_server_that_is_away_are_delivered_by_a_command(installed:
     assert "nothing waits" in again.stdout
 
 
-class TestLoitering(RuleConformance):
-    element = Loitering.model_validate({"after": "200ms", "distance": 200})
-    changed = Loitering(after=80_000_000, distance=10)
+class TestLingering(RuleConformance):
+    element = Lingering.model_validate({"after": "200ms", "distance": 200})
+    changed = Lingering(after=80_000_000, distance=10)
 
 
 class TestCorners(HeadConformance):
@@ -343,7 +343,7 @@ def test_a_rule_of_another_package_gets_events_counts_and_drawing(installed: Pat
         f"sources: {{street: {{uri: {clip}, duration: 1s}}}}\n"
         "pipeline:\n"
         f"  - replay: {{path: {clip.with_suffix('.mot.txt')}, format: mot, ids: true}}\n"
-        "  - loitering: {after: 400ms, distance: 30}\n"
+        "  - lingering: {after: 400ms, distance: 30}\n"
         "  - draw\n"
         "  - jsonl: out/street.jsonl\n"
     )
@@ -352,9 +352,9 @@ def test_a_rule_of_another_package_gets_events_counts_and_drawing(installed: Pat
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "out" / "street.jsonl").read_text().splitlines()]
     events = [event for line in lines for event in line.get("events", [])]
-    assert {(event["kind"], event["rule"]) for event in events} == {("loitering", "loitering")}
-    totals = json.loads((tmp_path / "report.json").read_text())["totals"]["loitering-1"]
-    assert totals == {"street": {"loitering": {"objects": len(events)}}}
+    assert {(event["kind"], event["rule"]) for event in events} == {("lingering", "lingering")}
+    totals = json.loads((tmp_path / "report.json").read_text())["totals"]["lingering-1"]
+    assert totals == {"street": {"lingering": {"objects": len(events)}}}
 
 
 def test_a_head_of_another_package_is_found_by_the_shape_of_its_outputs(installed: Path, tmp_path: Path) -> None:

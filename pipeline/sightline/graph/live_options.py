@@ -4,7 +4,7 @@ An element marks such fields with the type `ChangesLive`, and its operator imple
 descriptions of a step differ in nothing else, the runtime hands the new one to the operator between two batches;
 otherwise it builds another operator.
 
-    class Loitering(Rule):
+    class Lingering(Rule):
         after: ChangesLive[Duration] = 20_000_000_000
 """
 

@@ -19,8 +19,11 @@ import numpy.typing as npt
 
 from sightline.graph.element import Capability, Element
 from sightline.graph.operator import Operator
-from sightline.graph.site import Site
-from sightline.media import Batch, Event, Objects, Overlay, Stream
+from sightline.graph.rule_options import CoolDowns, Part, RuleOptions, active_rules, with_severity
+from sightline.graph.schedule import Schedule
+from sightline.graph.site import Clock, Site, SystemClock
+from sightline.graph.state import Saved
+from sightline.media import Batch, Event, Frame, Objects, Overlay, Stream
 from sightline.media.boxes import Boxes
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
@@ -39,13 +42,18 @@ class TrackedObjects:
     frame     integers (N,)   number of the object's frame among the F frames
     track_id  int64 (N,)      never -1
     xyxy      float32 (N, 4)  source pixels
-    pts_ns    int64 (F,)      time of each frame
+    pts_ns    int64 (F,)      time of each frame by the clock of the rules, which goes on when the process is another
+    time_ns   int64 (F,)      time of day of each frame, since the epoch
+    active    mask (F, R)     on which frames each rule of the element is active, in the order of `rule_names`; None
+                              where all are on all frames
     """
 
     frame: npt.NDArray[np.integer]
     track_id: npt.NDArray[np.int64]
     xyxy: Boxes
     pts_ns: npt.NDArray[np.int64]
+    time_ns: npt.NDArray[np.int64]
+    active: npt.NDArray[np.bool_] | None
     _objects: Objects = field(repr=False)
     _index: npt.NDArray[np.intp] = field(repr=False)
 
@@ -53,8 +61,20 @@ class TrackedObjects:
         return len(self.track_id)
 
     @classmethod
-    def of(cls, batch: Batch, rows: Sequence[int]) -> TrackedObjects:
-        """Return the tracked objects on the frames of a batch in these rows, which are in ascending order."""
+    def of(
+        cls,
+        batch: Batch,
+        rows: Sequence[int],
+        *,
+        times_ns: Sequence[int],
+        shift_ns: int = 0,
+        schedules: Sequence[Schedule | None] = (),
+    ) -> TrackedObjects:
+        """Return the tracked objects on the frames of a batch in these rows, which are in ascending order.
+
+        `times_ns` are the times of day of the frames, `shift_ns` is added to their presentation times, and `schedules`
+        say when each rule is active.
+        """
         objects = batch.objects
         tracked = objects.track_id >= 0
         frame: npt.NDArray[np.integer]
@@ -64,8 +84,9 @@ class TrackedObjects:
         else:
             index = np.flatnonzero(tracked & np.isin(objects.frame, rows))
             frame = np.searchsorted(rows, objects.frame[index])
-        pts_ns = np.array([batch.frames[row].pts_ns for row in rows], np.int64)
-        return cls(frame, objects.track_id[index], objects.xyxy[index], pts_ns, objects, index)
+        pts_ns = np.array([batch.frames[row].pts_ns + shift_ns for row in rows], np.int64)
+        time_ns, active = np.array(times_ns, np.int64), active_rules(schedules, times_ns)
+        return cls(frame, objects.track_id[index], objects.xyxy[index], pts_ns, time_ns, active, objects, index)
 
     def by_frame(self) -> Iterator[slice]:
         """Yield the slice of the objects of each frame, also of frames without an object."""
@@ -80,6 +101,8 @@ class TrackedObjects:
             self.track_id[own],
             self.xyxy[own],
             self.pts_ns[-1:],
+            self.time_ns[-1:],
+            None if self.active is None else self.active[-1:],
             self._objects,
             self._index[own],
         )
@@ -92,14 +115,24 @@ class TrackedObjects:
         """Return the mask (N,) of the objects whose class has one of these names."""
         return self._objects.has_label(labels)[self._index]
 
+    def when_active(self) -> npt.NDArray[np.bool_] | None:
+        """Return the mask (N, R) of the objects that each rule sees, by its schedule; None where all see all."""
+        return None if self.active is None else self.active[self.frame]
+
 
 @dataclass(frozen=True, slots=True)
 class RuleEvent:
-    """Something a rule saw on a frame: its kind, the rule's name, and what is written with the event, in order."""
+    """Something a rule saw on a frame: its kind, the rule's name, and what is written with the event, in order.
+
+    `part` marks the two events of something that lasts, and `subject` tells several that last at once apart (a track,
+    for instance): so a cool-down reports either both or none of them.
+    """
 
     kind: str
     rule: str
     data: Mapping[str, str | int | float] = field(default_factory=dict)
+    part: Part = Part.MOMENT
+    subject: int = -1
 
 
 class StreamRule(ABC):
@@ -137,6 +170,19 @@ class StreamRule(ABC):
         raise NotImplementedError(f"{type(self).__name__} takes over no options: {rule.name} must not mark any")
 
     @abstractmethod
+    def save(self) -> Saved:
+        """Return all that later events and counts depend on, for another process."""
+
+    @abstractmethod
+    def restore(self, saved: Saved) -> None:
+        """Take over what a state of this rule has saved in an earlier process: counts go on, and what lasted lasts.
+
+        Called once, before `place` and the first frame. The rules may have been changed meanwhile: what still
+        fits is taken over by name, the rest is forgotten. Raises KeyError, TypeError or ValueError when `saved` is
+        something else.
+        """
+
+    @abstractmethod
     def end(self) -> None:
         """Forget the tracks: the stream has ended. The totals stay."""
 
@@ -153,6 +199,10 @@ class Rule(Element):
         """Return the names of the rules, which stand in events and in the report."""
         return (self.name,)
 
+    def rule_options(self) -> Mapping[str, RuleOptions]:
+        """Return the options of each rule that the framework sees to, by name; rules that are not here have none."""
+        return {}
+
     def watch(self, earlier: StreamRule | None) -> StreamRule:
         """Make the state of a stream; `earlier` is that of an ended stream of this name, whose counts go on."""
         raise NotImplementedError
@@ -167,7 +217,7 @@ class Rule(Element):
 
     def build(self, site: Site) -> RuleOperator:
         """Make the operator."""
-        return RuleOperator(self, step=site.element_id)
+        return RuleOperator(self, step=site.element_id, clock=site.clock)
 
 
 _UNKNOWN_SIZE_WH = (0, 0)
@@ -175,9 +225,14 @@ _UNKNOWN_SIZE_WH = (0, 0)
 
 @dataclass(slots=True, eq=False)
 class _Watched:
-    """A stream, the size of its frames, and the overlays for its present counts."""
+    """A stream, the size of its frames, the clock of its rules, and the overlays for its present counts."""
 
     rule: StreamRule
+    shift_ns: int = 0
+    """What is added to the times of its frames: 0 unless it goes on with the state of an earlier process."""
+    last: tuple[int, int] = (0, 0)
+    """The time of the last frame by the clock of the rules, and its time of day."""
+    cool_downs: CoolDowns = field(default_factory=CoolDowns)
     size_wh: tuple[int, int] = _UNKNOWN_SIZE_WH
     outlines: Mapping[str, Points] = field(default_factory=dict)
     shown: tuple[tuple[tuple[str, int], ...], ...] | None = None
@@ -187,29 +242,58 @@ class _Watched:
 class RuleOperator(Operator):
     """Feed each stream's tracked objects to its rules; add their events and overlays to the batch."""
 
-    def __init__(self, rule: Rule, *, step: str = "") -> None:
-        self._rule = rule
+    def __init__(self, rule: Rule, *, step: str = "", clock: Clock | None = None) -> None:
         self._step = step
+        self._clock = clock or SystemClock()
         self._streams: dict[Stream, _Watched] = {}
         self._latest: dict[str, StreamRule] = {}
+        self._restored: dict[str, _Watched] = {}
+        self._take(rule)
 
     def process(self, batch: Batch) -> Batch:
         """Add what the rules saw as events, and their outlines with counts as overlays."""
         events: list[Event] = []
         overlays: list[tuple[Overlay, ...]] = [()] * len(batch)
         for (stream, size_wh), rows in _by_stream(batch).items():
-            watched = self._watched(stream, size_wh)
-            for row, seen in zip(rows, watched.rule.update(TrackedObjects.of(batch, rows)), strict=True):
-                events += [Event(event.kind, event.rule, row, event.data, self._step) for event in seen]
+            times_ns = [self._time_of_day(batch.frames[row]) for row in rows]
+            watched = self._watched(stream, size_wh, batch.frames[rows[0]].pts_ns, times_ns[0])
+            tracks = TrackedObjects.of(
+                batch, rows, shift_ns=watched.shift_ns, times_ns=times_ns, schedules=self._schedules
+            )
+            watched.last = int(tracks.pts_ns[-1]), times_ns[-1]
+            for row, now_ns, seen in zip(rows, tracks.pts_ns.tolist(), watched.rule.update(tracks), strict=True):
+                events += [
+                    Event(event.kind, event.rule, row, self._data(event), self._step)
+                    for event in seen
+                    if self._is_reported(watched, event, now_ns)
+                ]
                 overlays[row] = self._overlays(watched)
         return batch.with_events(events).with_overlays(overlays)
 
+    def save(self, stream: Stream) -> Saved | None:
+        """Return the state of the rules on a stream, and when it was."""
+        watched = self._streams.get(stream)
+        if watched is None:
+            return None
+        now_ns, epoch_ns = watched.last
+        state = {"rules": watched.rule.save(), "cool_downs": watched.cool_downs.save()}
+        return {"now_ns": now_ns, "epoch_ns": epoch_ns, **state}
+
+    def restore(self, stream: str, saved: Saved) -> None:
+        """Let the rules go on with the state of an earlier process, with the first frame of the stream."""
+        rule = self._rule.watch(None)
+        rule.restore(saved["rules"])
+        watched = _Watched(rule, last=(int(saved["now_ns"]), int(saved["epoch_ns"])))
+        watched.cool_downs.restore(saved["cool_downs"])
+        self._restored[stream] = watched
+
     def change(self, rule: Rule) -> None:
         """Let the rules of all streams take over other options; their counts go on."""
-        self._rule = rule
-        for state in dict.fromkeys([*self._latest.values(), *(watched.rule for watched in self._streams.values())]):
+        self._take(rule)
+        watched_ones = [*self._streams.values(), *self._restored.values()]
+        for state in dict.fromkeys([*self._latest.values(), *(watched.rule for watched in watched_ones)]):
             state.change(rule)
-        for watched in self._streams.values():
+        for watched in watched_ones:
             watched.size_wh, watched.shown = _UNKNOWN_SIZE_WH, None
 
     def end_stream(self, stream: Stream) -> None:
@@ -227,11 +311,37 @@ class RuleOperator(Operator):
         """Return the totals of each rule by stream."""
         return {stream: rule.totals() for stream, rule in self._latest.items()}
 
-    def _watched(self, stream: Stream, size_wh: tuple[int, int]) -> _Watched:
+    def _take(self, rule: Rule) -> None:
+        self._rule = rule
+        self._options = rule.rule_options()
+        own = (self._options.get(name) for name in rule.rule_names())
+        self._schedules = [None if one is None else one.schedule for one in own]
+
+    def _time_of_day(self, frame: Frame) -> int:
+        return self._clock.epoch_ns() if frame.capture_ns is None else frame.capture_ns
+
+    def _is_reported(self, watched: _Watched, event: RuleEvent, now_ns: int) -> bool:
+        options = self._options.get(event.rule)
+        if options is None or not options.cooldown:
+            return True
+        return watched.cool_downs.lets_through(
+            event.rule, event.kind, event.part, event.subject, cooldown_ns=options.cooldown, now_ns=now_ns
+        )
+
+    def _data(self, event: RuleEvent) -> Mapping[str, str | int | float]:
+        options = self._options.get(event.rule)
+        return event.data if options is None else with_severity(event.data, options.severity)
+
+    def _watched(self, stream: Stream, size_wh: tuple[int, int], pts_ns: int, epoch_ns: int) -> _Watched:
         watched = self._streams.get(stream)
         if watched is None:
-            rule = self._latest[stream.name] = self._rule.watch(self._latest.get(stream.name))
-            watched = self._streams[stream] = _Watched(rule)
+            watched = self._restored.pop(stream.name, None)
+            if watched is None:
+                watched = _Watched(self._rule.watch(self._latest.get(stream.name)))
+            else:
+                before_ns, before_epoch_ns = watched.last
+                watched.shift_ns = before_ns + max(epoch_ns - before_epoch_ns, 0) - pts_ns
+            self._streams[stream], self._latest[stream.name] = watched, watched.rule
         if watched.size_wh != size_wh:
             watched.size_wh, watched.shown = size_wh, None
             watched.outlines = watched.rule.place(size_wh)

@@ -9,7 +9,9 @@ An assertion that fails says in a sentence which promise was broken.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -20,12 +22,16 @@ import numpy as np
 from sightline.devices import Device
 from sightline.graph.live_options import changes_live
 from sightline.graph.rule import Rule
+from sightline.graph.schedule import Schedule
 from sightline.graph.site import Site
 from sightline.media import Batch, Objects, Origin, Stream
 from sightline.testing.run import run_element
 from sightline.testing.synthetic import make_batches, make_frames
 
 SIZE_WH = (160, 120)
+FPS = 25
+CLOSES_NS = 1_767_348_060_000_000_000
+"""The time of day of the first frame: Friday, 2026-01-02, 10:01 UTC."""
 Seen = list[tuple[int, str, str, dict[str, Any]]]
 
 
@@ -146,6 +152,57 @@ class RuleConformance:
         assert {rule: dict(totals.get(rule, {})) for rule in seen} == seen, "a change and back lost counts"
         operator.close()
 
+    def test_another_process_goes_on_where_this_one_was_stopped(self) -> None:
+        """Whenever a process is stopped: its state as JSON is taken up by another one, which then finds the same. Its
+        stream begins anew, at the time 0.
+        """
+        whole = self.run(self.batches())
+        site = Site(device=Device(), element_id=self.element.name)
+        for cut in range(1, self.frames):
+            first, second = self.element.build(site), self.element.build(site)
+            batches, found = self.batches(), Seen()
+            for batch in batches[:cut]:
+                found += _events(first.process(batch))
+            saved = first.save(_stream(batches[0]))
+            second.restore("cam", json.loads(json.dumps(saved)))
+            begin_ns = batches[cut].frames[0].pts_ns
+            for batch in batches[cut:]:
+                frames = tuple(replace(frame, pts_ns=frame.pts_ns - begin_ns) for frame in batch.frames)
+                found += _events(second.process(replace(batch, frames=frames)))
+            second.close()
+            totals = {rule: dict(own) for rule, own in second.totals()["cam"].items()}
+            assert (found, {"cam": totals}) == whole, f"a process that is stopped after {cut} frames is not continued"
+
+    def test_outside_its_schedule_a_rule_sees_nothing(self) -> None:
+        """With a schedule that never comes nothing happens; one that ends within the scene ends what lasts."""
+        if not self.element.rule_options():
+            return
+        totals = self.run(self.batches())[1]
+        asleep = self.scheduled("mon 00:00-00:01").build(Site(device=Device()))
+        for batch in self.batches():
+            assert not asleep.process(batch).events, "it reports something outside its schedule"
+        asleep.close()
+        assert not any(value for own in asleep.totals()["cam"].values() for value in own.values()), (
+            "it counts something outside its schedule"
+        )
+        assert totals == self.run(self.batches(), rule=self.scheduled("mon-sun"))[1]
+
+        last = self.frames // 2
+        closing = self.scheduled("fri 10:00-10:01")
+        before_ns = CLOSES_NS - round((last + 0.5) / FPS * 1e9)
+        single = self.run(self.batches(begin_ns=before_ns), rule=closing)
+        assert single == self.run(self.batches(size=5, begin_ns=before_ns), rule=closing), "it depends on batches"
+        late = [event for event in single[0] if event[0] > last + 1]
+        assert not late, f"it goes on after its schedule has ended: {late}"
+
+    def scheduled(self, hours: str) -> Rule:
+        """Return the element with a schedule, in UTC, for each of its rules."""
+        schedule = Schedule(hours=(hours,), timezone="UTC")
+        named = {
+            name: one.model_copy(update={"schedule": schedule}) for name, one in self.element.rule_options().items()
+        }
+        return self.element.model_copy(update=named)
+
     def test_closing_twice_is_harmless(self) -> None:
         """An operator can be closed at once, and again; totals can be read afterwards."""
         operator = self.element.build(Site(device=Device()))
@@ -160,11 +217,17 @@ class RuleConformance:
         stream: str = "cam",
         size_wh: tuple[int, int] = SIZE_WH,
         cuts: Iterable[int] = (),
+        begin_ns: int = CLOSES_NS,
     ) -> list[Batch]:
-        """Return the scene as batches of `size` frames at most; a batch begins at each frame of `cuts`."""
+        """Return the scene as batches of `size` frames at most; a batch begins at each frame of `cuts`. `begin_ns` is
+        the time of day of the first frame.
+        """
         width, height = size_wh
         half = np.array([width, height], np.float32) / 20
-        frames = make_frames(self.frames, size_wh=size_wh, stream=stream)
+        frames = [
+            replace(frame, capture_ns=begin_ns + frame.pts_ns)
+            for frame in make_frames(self.frames, size_wh=size_wh, stream=stream, fps=FPS)
+        ]
         parts = pairwise([0, *sorted(cuts), self.frames])
         batches = []
         for batch in chain.from_iterable(make_batches(frames[first:last], size=size) for first, last in parts):
@@ -199,10 +262,14 @@ class RuleConformance:
         return self.run(self.batches(size=size, cuts=changes), changes=changes)
 
     def run(
-        self, batches: Sequence[Batch], *, changes: Mapping[int, Rule] = MappingProxyType({})
+        self,
+        batches: Sequence[Batch],
+        *,
+        changes: Mapping[int, Rule] = MappingProxyType({}),
+        rule: Rule | None = None,
     ) -> tuple[Seen, dict[str, Any]]:
-        """Return the events with the index of their frame, and the totals."""
-        operator = self.element.build(Site(device=Device(), element_id=self.element.name))
+        """Return the events with the index of their frame, and the totals, of `element` or another rule."""
+        operator = (rule or self.element).build(Site(device=Device(), element_id=self.element.name))
         found: Seen = []
         for batch in batches:
             if (element := changes.get(batch.frames[0].index)) is not None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.state import Saved
 from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, line_sides, steps_meet_segments
 from sightline_plugins.rules.noise import BoxNoise
 from sightline_plugins.rules.shapes import (
@@ -22,10 +23,12 @@ from sightline_plugins.rules.shapes import (
     ShapeRule,
     anchor_fractions,
     continued_tally,
+    drawings,
     fixed_margins,
     former_names,
     in_pixels,
     measured_margins,
+    places_of,
 )
 
 Indices = npt.NDArray[np.intp]
@@ -189,6 +192,27 @@ class StreamLines(StreamRule):
         """Return the same for the report, also of lines that are gone."""
         return self.tally
 
+    def save(self) -> Saved:
+        """Return the counts, and the side of each line that each track is on."""
+        return {
+            "drawings": drawings(self._lines, pixels=self._pixels),
+            "tally": {name: dict(own) for name, own in self.tally.items()},
+            "noise": self._noise.save(),
+            "unsettled": [[track_id, line, side] for (track_id, line), side in self._unsettled.items()],
+            "counter": self.counter.save(),
+        }
+
+    def restore(self, saved: Saved) -> None:
+        """Go on with the counts, and with the sides of lines that look the same."""
+        moved = places_of(saved["drawings"], drawings(self._lines, pixels=self._pixels))
+        tally = {str(name): {one: int(own[one]) for one in _none_crossed()} for name, own in saved["tally"].items()}
+        self._noise.restore(saved["noise"])
+        self.counter.restore(saved["counter"], moved)
+        self._unsettled = {
+            (int(track_id), moved[line]): int(side) for track_id, line, side in saved["unsettled"] if line in moved
+        }
+        self.tally = {**self.tally, **tally}
+
     def end(self) -> None:
         self.counter = CrossingCounter(len(self._lines))
 
@@ -235,8 +259,9 @@ class StreamLines(StreamRule):
         return Crossings(columns[:, 0].astype(np.intp), columns[:, 1].astype(np.intp), columns[:, 2].astype(np.int8))
 
     def _events(self, tracks: TrackedObjects, crossings: Crossings) -> dict[int, list[RuleEvent]]:
-        """Return the crossings of objects of the right class by frame."""
+        """Return the crossings of objects of the right class by frame, of lines that are active then."""
         classes = [line.classes for line in self._lines.values()]
+        seen = tracks.when_active()
         events: dict[int, list[RuleEvent]] = {}
         for row, line, sign, label in zip(
             crossings.row.tolist(),
@@ -245,6 +270,8 @@ class StreamLines(StreamRule):
             tracks.labels(crossings.row),
             strict=True,
         ):
+            if seen is not None and not seen[row, line]:
+                continue
             if (wanted := classes[line]) is None or label in wanted:
                 direction = "in" if sign > 0 else "out"
                 data: dict[str, str | int | float] = {"direction": direction, "track_id": int(tracks.track_id[row])}
@@ -364,6 +391,24 @@ class CrossingCounter:
                 cross = line_sides(points[:, [number]], segments=segments[[number]])[:, 0]
                 side[:, number] = np.where(np.abs(cross) > near[number], np.sign(cross), 0)
         self._memory = _Positions(before.track_id, before.seen_ns, points, side, met)
+
+    def save(self) -> Saved:
+        """Return where each track was last, and its sides."""
+        rows = self._memory
+        names = ("track_id", "seen_ns", "points", "side", "met")
+        return {name: getattr(rows, name).tolist() for name in names}
+
+    def restore(self, saved: Saved, moved: Mapping[int, int]) -> None:
+        """Go on with what another process has saved; `moved` holds the numbers of its lines that are here, too."""
+        count, lines = len(saved["track_id"]), self._memory.side.shape[1]
+        points, side = np.zeros((count, lines, 2)), np.zeros((count, lines), np.int8)
+        met = np.zeros((count, lines), np.bool_)
+        for before, now in moved.items() if count else ():
+            points[:, now] = np.array(saved["points"], np.float64)[:, before]
+            side[:, now] = np.array(saved["side"], np.int8)[:, before]
+            met[:, now] = np.array(saved["met"], np.bool_)[:, before]
+        ids, seen_ns = np.array(saved["track_id"], np.int64), np.array(saved["seen_ns"], np.int64)
+        self._memory = _Positions(ids, seen_ns, points, side, met)
 
     def _remember(self, path: _Positions, *, now_ns: int) -> None:
         latest = np.append(path.track_id[1:] != path.track_id[:-1], True)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.graph.rule import TrackedObjects
+from sightline.graph.state import Saved
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,6 +39,16 @@ class BoxNoise:
             if len(ids):
                 noise[own] = self._step(ids.tolist(), tracks.xyxy[own].astype(np.float64), now_ns)
         return noise
+
+    def save(self) -> Saved:
+        """Return what is known of each track."""
+        return {"tracks": [[one, self._table[row].tolist()] for one, row in self._rows.items()]}
+
+    def restore(self, saved: Saved) -> None:
+        """Go on with what was known in another process."""
+        columns = [(int(one), [float(value) for value in row]) for one, row in saved["tracks"]]
+        self._rows = {one: row for row, (one, _) in enumerate(columns)}
+        self._table = np.array([row for _, row in columns], np.float64).reshape(-1, _COLUMNS)
 
     def _step(self, ids: list[int], xyxy: Floats, now_ns: int) -> Floats:
         known = np.array([one in self._rows for one in ids])

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownError
 
 from sightline.graph import ChangesLive
-from sightline.graph.described import Described
 from sightline.graph.rule import Rule
+from sightline.graph.rule_options import RuleOptions
 from sightline_plugins.rules.geometry import Floats, first_meeting_edges, lie_on_a_line
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
@@ -85,7 +85,7 @@ _ANCHORS: dict[Anchor, tuple[float, float]] = {
 }
 
 
-class Shape(Described):
+class Shape(RuleOptions):
     """A line or zone as an option of its rule; the option's key is its name."""
 
     kind: ClassVar[str]
@@ -104,6 +104,11 @@ class Shape(Described):
             return value
         known = ", ".join(cls.other_options)
         raise ValueError(f"is neither a {cls.kind}, which is written {cls.example}, nor an option: those are {known}")
+
+    @property
+    def drawing(self) -> tuple[object, ...]:
+        """What decides which objects the shape concerns: points, anchor, margin and so on."""
+        raise NotImplementedError
 
     def points(self) -> Iterator[tuple[Location, Point]]:
         """Yield the points with their paths below the shape."""
@@ -134,6 +139,10 @@ class ShapeRule(Rule):
 
     def rule_names(self) -> Iterable[str]:
         """Return the names of the shapes."""
+        return self.__pydantic_extra__
+
+    def rule_options(self) -> Mapping[str, RuleOptions]:
+        """Return the shapes."""
         return self.__pydantic_extra__
 
     def wanted_labels(self) -> Iterator[tuple[Location, str]]:
@@ -175,6 +184,19 @@ def continued_tally(
     taken = {*names, *former.values()}
     gone = [name for name in tally if name not in taken]
     return counts | {name: tally[name] for name in gone[-_MOST_FORMER:]}
+
+
+def drawings(shapes: Mapping[str, Shape], *, pixels: bool) -> dict[str, str]:
+    """Return what each shape looks like, as text that is equal when the shape is: for states of another process."""
+    return {name: repr((pixels, shape.drawing)) for name, shape in shapes.items()}
+
+
+def places_of(saved: Mapping[str, str], present: Mapping[str, str]) -> dict[int, int]:
+    """Return the numbers that saved shapes have now, by the number that they had: of those that look the same."""
+    numbers = {name: number for number, name in enumerate(present)}
+    return {
+        before: numbers[name] for before, (name, drawing) in enumerate(saved.items()) if present.get(name) == drawing
+    }
 
 
 def anchor_fractions(anchors: Iterable[Anchor]) -> Floats:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sightline.graph.state import Saved
+
 MEMORY_NS = 60_000_000_000
 """A track that left longer ago counts as a new visitor when it comes back."""
 NEVER_NS = 1 << 62
@@ -168,6 +170,40 @@ class ZoneMonitor:
             self._put_inside.add(presence)
         self._next_due_ns = min(self._due_ns.values(), default=NEVER_NS)
 
+    def save(self) -> Saved:
+        """Return the stays, who left, and the crowds, by number of the zone."""
+        return {
+            "entered_ns": _rows(self._entered_ns),
+            "absent_ns": _rows(self._absent_ns),
+            "due_ns": _rows(self._due_ns),
+            "left_ns": _rows(self._left_ns),
+            "put_inside": [list(one) for one in sorted(self._put_inside)],
+            "unjudged": [list(one) for one in sorted(self._unjudged)],
+            "crowds": [[zone, one.is_crowded, one.since_ns] for zone, one in self._crowds.items()],
+            "last_ns": self._last_ns,
+            "interval_ns": self._interval_ns,
+        }
+
+    def restore(self, saved: Saved, moved: Mapping[int, int]) -> None:
+        """Go on with the stays of another process; `moved` holds the numbers of its zones that are here, too."""
+        self._entered_ns, self._absent_ns = _times(saved["entered_ns"], moved), _times(saved["absent_ns"], moved)
+        self._due_ns, self._left_ns = _times(saved["due_ns"], moved), _times(saved["left_ns"], moved)
+        self._put_inside = {(moved[zone], int(track)) for zone, track in saved["put_inside"] if zone in moved}
+        self._unjudged = {(moved[zone], int(track)) for zone, track in saved["unjudged"] if zone in moved}
+        self._crowds = {
+            moved[zone]: _Crowd(bool(is_crowded), since_ns)
+            for zone, is_crowded, since_ns in saved["crowds"]
+            if zone in moved and self.zones[moved[zone]].limit is not None
+        }
+        self._last_ns, self._interval_ns = saved["last_ns"], int(saved["interval_ns"])
+        for presence, entered_ns in self._entered_ns.items():
+            dwell_ns = self.zones[presence[0]].dwell_ns
+            if dwell_ns is None:
+                self._due_ns.pop(presence, None)
+            elif presence in self._due_ns:
+                self._due_ns[presence] = entered_ns + dwell_ns
+        self._next_due_ns = min(self._due_ns.values(), default=NEVER_NS)
+
     def close(self) -> list[ZoneChange]:
         """End the stays still open, as at the next frame; nothing is left after it."""
         end_ns = (self._last_ns or 0) + self._interval_ns
@@ -261,6 +297,14 @@ class ZoneMonitor:
         if now_ns - crowd.since_ns >= self.zones[zone].limit_after_ns:
             crowd.is_crowded, crowd.since_ns = is_over, None
             yield ZoneChange(Change.CROWDED if is_over else Change.CLEARED, zone)
+
+
+def _rows(times: Mapping[Presence, int]) -> list[list[int]]:
+    return [[zone, track_id, time] for (zone, track_id), time in times.items()]
+
+
+def _times(rows: Sequence[Sequence[int]], moved: Mapping[int, int]) -> dict[Presence, int]:
+    return {(moved[zone], int(track_id)): int(time) for zone, track_id, time in rows if zone in moved}
 
 
 def _renumbered(times: Mapping[Presence, int], moved: Mapping[int, int]) -> dict[Presence, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import asdict
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,8 @@ from pydantic import Field
 
 from sightline.graph import ChangesLive
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule_options import Part
+from sightline.graph.state import Saved
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.geometry import (
@@ -32,10 +35,12 @@ from sightline_plugins.rules.shapes import (
     ShapeRule,
     anchor_fractions,
     continued_tally,
+    drawings,
     fixed_margins,
     former_names,
     in_pixels,
     measured_margins,
+    places_of,
 )
 from sightline_plugins.rules.zone_monitor import Change, ZoneChange, ZoneCounts, ZoneLimits, ZoneMonitor
 
@@ -197,6 +202,33 @@ class StreamZones(StreamRule):
         """
         return {name: _summary(own) for name, own in self.tally.items()}
 
+    def save(self) -> Saved:
+        """Return the counts and the stays."""
+        return {
+            "drawings": drawings(self._zones, pixels=self._pixels),
+            "tally": {name: asdict(own) for name, own in self.tally.items()},
+            "noise": self._noise.save(),
+            "reported": [[track_id, mask.tolist()] for track_id, mask in self._reported.items()],
+            "unsettled": [[track_id, mask.tolist()] for track_id, mask in self._unsettled.items()],
+            "monitor": self.monitor.save(),
+        }
+
+    def restore(self, saved: Saved) -> None:
+        """Go on with the counts, and with the stays in zones that look the same; other stays have ended, uncounted."""
+        moved = places_of(saved["drawings"], drawings(self._zones, pixels=self._pixels))
+        places: list[int | None] = [None] * len(self._names)
+        for before, now in moved.items():
+            places[now] = before
+        tally = {str(name): ZoneCounts(**own) for name, own in saved["tally"].items()}
+        self._noise.restore(saved["noise"])
+        self._reported, self._unsettled = (
+            {int(track_id): _moved(np.array(mask, np.bool_), places, frozenset()) for track_id, mask in saved[name]}
+            for name in ("reported", "unsettled")
+        )
+        self.tally = {**self.tally, **tally}
+        self.monitor.counts = [self.tally[name] for name in self._names]
+        self.monitor.restore(saved["monitor"], moved)
+
     def end(self) -> None:
         """End the stays that are still open."""
         self.monitor.close()
@@ -223,8 +255,10 @@ class StreamZones(StreamRule):
         inside, counted = self._within(anchor_points(last.xyxy, fractions=self._fractions))
         wanted = np.zeros(inside.shape, np.bool_)
         for number in redrawn:
-            classes = list(self._zones.values())[number].classes
-            wanted[:, number] = True if classes is None else last.has_label(classes)
+            zone = list(self._zones.values())[number]
+            wanted[:, number] = True if zone.classes is None else last.has_label(zone.classes)
+            if zone.schedule is not None and not zone.schedule.is_active(int(last.time_ns[0])):
+                wanted[:, number] = False
         return last.track_id, inside & wanted, counted & wanted
 
     def _within(self, points: Floats) -> tuple[Mask, Mask]:
@@ -247,6 +281,8 @@ class StreamZones(StreamRule):
             if zone.classes is not None:
                 counted = counted.copy() if counted is inside else counted
                 counted[:, number] &= tracks.has_label(zone.classes)
+        if (seen := tracks.when_active()) is not None:
+            inside, counted = inside & seen, counted & seen
         return inside, counted
 
     def _settle(self, tracks: TrackedObjects, inside: Mask, points: Floats, trembling: Floats) -> Mask:
@@ -276,13 +312,15 @@ class StreamZones(StreamRule):
         name, kind = self._names[change.zone], change.change
         dwell_seconds = round(change.dwell_ns / NANOSECONDS, 3)
         if kind in (Change.CROWDED, Change.CLEARED):
-            return RuleEvent("crowd", name, {"state": kind.value, "occupancy": self.tally[name].inside})
+            part = Part.BEGIN if kind is Change.CROWDED else Part.END
+            return RuleEvent("crowd", name, {"state": kind.value, "occupancy": self.tally[name].inside}, part)
         if kind is Change.DWELL:
             return RuleEvent("dwell", name, {"track_id": change.track_id, "dwell_seconds": dwell_seconds})
         data: dict[str, str | int | float] = {"direction": kind.value, "track_id": change.track_id}
         if kind is not Change.ENTER:
             data["dwell_seconds"] = dwell_seconds
-        return RuleEvent("zone", name, data)
+        part = Part.BEGIN if kind is Change.ENTER else Part.END
+        return RuleEvent("zone", name, data, part, change.track_id)
 
 
 def _moved(mask: Mask, places: Sequence[int | None], redrawn: Set[int]) -> Mask:
