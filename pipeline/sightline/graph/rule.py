@@ -169,11 +169,10 @@ class StreamRule(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} takes over no options: {rule.name} must not mark any")
 
-    @abstractmethod
     def save(self) -> Saved:
         """Return all that later events and counts depend on, for another process."""
+        raise NotImplementedError
 
-    @abstractmethod
     def restore(self, saved: Saved) -> None:
         """Take over what a state of this rule has saved in an earlier process: counts go on, and what lasted lasts.
 
@@ -181,6 +180,7 @@ class StreamRule(ABC):
         fits is taken over by name, the rest is forgotten. Raises KeyError, TypeError or ValueError when `saved` is
         something else.
         """
+        raise NotImplementedError
 
     @abstractmethod
     def end(self) -> None:

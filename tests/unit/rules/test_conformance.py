@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sightline.graph.registry import Registry
 from sightline.graph.rule import Rule
 from sightline.testing.rule_conformance import RuleConformance
@@ -38,12 +40,24 @@ class TestZonesThatComeAndGo(RuleConformance):
     changed = Zones.model_validate({"renamed": {"polygon": LEFT, "dwell": "80ms"}, "gone": "100ms"})
 
 
-class TestDirection(RuleConformance):
+class Unfinished(RuleConformance):
+    """Rules of motion, which neither obey a schedule nor outlive a process yet."""
+
+    @pytest.mark.xfail(strict=True, reason="rules of motion cannot be saved yet")
+    def test_another_process_goes_on_where_this_one_was_stopped(self) -> None:
+        super().test_another_process_goes_on_where_this_one_was_stopped()
+
+    @pytest.mark.xfail(strict=True, reason="rules of motion obey no schedule yet")
+    def test_outside_its_schedule_a_rule_sees_nothing(self) -> None:
+        super().test_outside_its_schedule_a_rule_sees_nothing()
+
+
+class TestDirection(Unfinished):
     element = Direction.model_validate({"lane": {"allowed": {"from": [0, 0.5], "to": [1, 0.5]}, "polygon": MIDDLE}})
     changed = Direction.model_validate({"lane": {"forbidden": 90, "polygon": LEFT}, "other": {"allowed": 180}})
 
 
-class TestStopped(RuleConformance):
+class TestStopped(Unfinished):
     element = Stopped.model_validate({"lane": {"after": "200ms", "distance": 0.5, "polygon": MIDDLE}})
     changed = Stopped.model_validate({"lane": {"after": "100ms", "polygon": LEFT}, "all": {"distance": 0.3}})
 
@@ -51,6 +65,7 @@ class TestStopped(RuleConformance):
 def test_every_installed_rule_is_here() -> None:
     registry = Registry()
     kinds = {registry.element(name) for name in registry.element_names}
-    tested = {type(case.element) for case in RuleConformance.__subclasses__() if case.__module__ == __name__}
+    cases = [*RuleConformance.__subclasses__(), *Unfinished.__subclasses__()]
+    tested = {type(case.element) for case in cases if case.__module__ == __name__ and case is not Unfinished}
 
     assert tested == {kind for kind in kinds if issubclass(kind, Rule)}
