@@ -122,8 +122,8 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
   };
 
   const begin = (outline) => {
-    const fits = kinds.filter((one) => one.outline === outline);
-    const step = steps.find((one) => one.drawing?.outline === outline && worksOn(one.streams, stream.name));
+    const fits = plainFirst(kinds.filter((one) => one.outline === outline));
+    const [step] = plainFirst(steps.filter((one) => one.drawing?.outline === outline && worksOn(one.streams, stream.name)));
     if (step) setDrawing({ what: outline, points: [], element: step.key });
     else if (isAdmin) setAsked(fits[0]);
     else notify(t("zones.newStepNeedsAdmin", { kind: fits[0].kind, stream: stream.name }), "warn");
@@ -274,6 +274,12 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
     ${asked && html`<${NewStepDialog} kind=${asked} place=${placeForStep(elements, kinds, stream.name)} stream=${stream.name}
       hasOtherStreams=${streams.length > 1} onStep=${beginOn} onClose=${() => setAsked(null)} />`}
   </section>`;
+}
+
+// Several kinds of rules may be drawn alike: a new line or zone is a plain one, unless only others are there.
+function plainFirst(all) {
+  const isPlain = (one) => one.kind === "lines" || one.kind === "zones";
+  return [...all.filter(isPlain), ...all.filter((one) => !isPlain(one))];
 }
 
 // Steps that hold rules which are drawn, those to be added last.
