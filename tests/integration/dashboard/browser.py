@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from importlib.resources import files
@@ -15,16 +16,26 @@ from tests.conftest import missing
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE_MS = 300_000
+PATIENCE_MS = 120_000
 PHONE = {"width": 360, "height": 740}
 _GRAVE = ("serious", "critical")
 
 
 def until(page: Page, condition: str) -> None:
-    """Wait until something is so on the page; Playwright's own way needs `eval`, which the page forbids."""
+    """Wait until something is so on the page; Playwright's own way needs `eval`, which the page forbids.
+
+    What the condition is about may not be there yet, or the page may be on its way to another one.
+    """
+    from playwright.sync_api import Error
+
     deadline = time.monotonic() + PATIENCE_MS / 1000
-    while not page.evaluate(condition):
-        assert time.monotonic() < deadline, f"it did not become so in time: {condition}"
+    while True:
+        try:
+            if seen := page.evaluate(condition):
+                return
+        except Error as error:
+            seen = error.message
+        assert time.monotonic() < deadline, f"it did not become so in time: {condition}: {seen}"
         page.wait_for_timeout(50)
 
 
@@ -39,14 +50,14 @@ def check_accessible(page: Page) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium."""
+    """Debian's Chromium; best without a window system around it, which takes half the time."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         missing("playwright is not installed (pip install playwright)")
-    program = shutil.which("chromium")
+    program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if program is None:
-        missing("chromium is not installed (Debian: chromium)")
+        missing("chromium is not installed (Debian: chromium-headless-shell)")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(
             executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -57,7 +68,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that has shown nothing yet; what goes wrong in it fails the test."""
+    """A page that has shown nothing yet; what goes wrong in it fails the test.
+
+    What it shows in the end is printed, for tests that waited for something else.
+    """
     context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -65,6 +79,16 @@ def page(browser: Browser) -> Iterator[Page]:
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda line: faults.append(line.text) if "Security Policy" in line.text else None)
     yield page
+    sys.stdout.write(f"{page.url}\n{_text_of(page)}\n")
     page.unroute_all(behavior="ignoreErrors")  # a request may be under way just now
     context.close()
     assert faults == []
+
+
+def _text_of(page: Page) -> str:
+    from playwright.sync_api import Error
+
+    try:
+        return page.inner_text("body", timeout=5_000)
+    except Error as error:
+        return error.message
