@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from sightline_plugins.sources.live.rtsp import Rtsp
     from sightline_plugins.sources.live.v4l2 import V4l2
     from sightline_plugins.sources.pattern import Pattern
+    from sightline_plugins.tile.tile import Tile
     from sightline_plugins.track.multi_camera.element import MultiCamera
     from sightline_plugins.track.track import Track
     from sightline_plugins.warp.dewarp import Dewarp
@@ -97,6 +98,7 @@ _HOMES = {
     "Sqlite": "sightline_plugins.sinks.sqlite",
     "Stopped": "sightline_plugins.rules.stopped",
     "Tensors": "sightline_plugins.infer.tensors",
+    "Tile": "sightline_plugins.tile.tile",
     "Track": "sightline_plugins.track.track",
     "V4l2": "sightline_plugins.sources.live.v4l2",
     "Video": "sightline_plugins.sinks.video",
@@ -145,6 +147,7 @@ __all__ = [
     "Sqlite",
     "Stopped",
     "Tensors",
+    "Tile",
     "Track",
     "V4l2",
     "Video",

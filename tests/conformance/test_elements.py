@@ -71,6 +71,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "sqlite": {"path": "{stream}.db"},
     "stopped": {"anywhere": {"after": "1s"}},
     "tensors": {"model": "map.onnx", "on": "car", **tiny_maps.PLAIN},
+    "tile": {"video": "wall.mp4"},
     "track": {},
     "video": {"path": "{stream}.mp4"},
     "webhook": {"url": "http://127.0.0.1"},

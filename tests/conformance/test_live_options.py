@@ -29,6 +29,10 @@ CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"path": "{stream}-{frame}.png", "limit": 4, "quality": 50},
     ),
     "stopped": ({"a": {"after": "1s"}}, {"a": {"after": "2s"}}),
+    "tile": (
+        {"video": "wall.mp4"},
+        {"video": "wall.mp4", "select": "cam", "columns": 2, "rows": 2, "labels": False, "keep_aspect": False},
+    ),
     "zones": (
         {"a": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]}},
         {"a": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]]}},

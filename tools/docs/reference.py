@@ -24,7 +24,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Rules": ("rules",),
     "Images": ("warp",),
     "Drawing and privacy": ("draw",),
-    "Outputs": ("sinks", "record", "publish"),
+    "Outputs": ("sinks", "record", "publish", "tile"),
     "Delivery": ("delivery",),
     "Recorded results": ("replay",),
     "Your own functions": ("functions",),

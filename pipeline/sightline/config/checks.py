@@ -40,7 +40,7 @@ def file_problems(
     """Inputs that are missing, outputs outside the output folder, and files that two would write."""
     for name, source in description.sources.items():
         for field, role, path in paths_of(source):
-            yield from _missing(("sources", name, field), role, path)
+            yield from _missing(("sources", name, *field), role, path)
     taken = _read_by_sources(description)
     if any(element.delivers for _, element in elements):
         yield from _written(("outbox", "path"), description.outbox_path, (), outputs, taken)
@@ -50,9 +50,9 @@ def file_problems(
         for field, role, path in paths_of(element):
             if role is PathRole.OUTPUT:
                 streams = matching(element.streams, description.sources)
-                yield from _written((*key, field), path, streams, outputs, taken)
+                yield from _written((*key, *field), path, streams, outputs, taken)
             else:
-                yield from _missing((*key, field), role, path)
+                yield from _missing((*key, *field), role, path)
 
 
 def _missing(key: Key, role: PathRole, path: str) -> Iterator[Found]:

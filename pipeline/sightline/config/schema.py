@@ -99,6 +99,8 @@ def _options(described: type[BaseModel]) -> Iterator[OptionPage]:
 def _rows(schema: Schema, definitions: Schema, prefix: str, depth: int) -> Iterator[OptionPage]:
     required = schema.get("required", ())
     for name, described in schema.get("properties", {}).items():
+        if prefix and name in _LAST:
+            continue  # of a step within a step, such as `video` in `tile`: they are those of the outer one
         yield _row(f"{prefix}{name}", described, definitions, required=name in required)
         yield from _rows_below(described, definitions, f"{prefix}{name}.", depth)
     others = schema.get("additionalProperties")

@@ -174,15 +174,19 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 """A number from 0 to 1."""
 
 
-def paths_of(model: BaseModel) -> Iterator[tuple[str, PathRole, str]]:
-    """The paths in the fields of a model: YAML key, what it is for, and the path; lists of paths give one each."""
+def paths_of(model: BaseModel) -> Iterator[tuple[tuple[str, ...], PathRole, str]]:
+    """The paths in the fields of a model, also in those of models in it: YAML keys, what it is for, and the path; lists
+    of paths give one each.
+    """
     for name, field in type(model).model_fields.items():
-        role = role_of(field)
+        role, key = role_of(field), field.alias or name
         value = getattr(model, name)
-        if role is not None and value is not None:
+        if isinstance(value, BaseModel):
+            yield from (((key, *below), inner, path) for below, inner, path in paths_of(value))
+        elif role is not None and value is not None:
             for path in value if isinstance(value, tuple | list) else (value,):
                 if isinstance(path, Path if role is PathRole.INPUT else str):
-                    yield field.alias or name, role, str(path)
+                    yield (key,), role, str(path)
 
 
 def options_of(model: BaseModel) -> Iterator[tuple[str, FieldInfo | None, object]]:

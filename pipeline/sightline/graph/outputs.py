@@ -52,7 +52,7 @@ class Outputs:
         """Never write to a file that an element or a source, called `of`, reads."""
         for key, role, path in paths_of(model):
             if role is not PathRole.OUTPUT and not is_url(path):
-                self.protect(Path(path), f"the {key} of {of}")
+                self.protect(Path(path), f"the {'.'.join(key)} of {of}")
 
     def path(self, template: str, *, stream: str | None = None) -> Path:
         """The file that a template means for a stream: `{stream}` is replaced; relative paths start at the root.

@@ -67,7 +67,8 @@ class Site:
     `element_id` names the element in messages and errors; `pipeline` is the pipeline's name. `gpu` is there when
     `device` is one: streams, memory and kernels come from it. In a run on several GPUs each has operators of its own,
     whose frames lie on it or on the host; what serves all GPUs (`Element.serves_all_gpus`) is built as for the CPU.
-    `live` says that streams are live, and do not wait. `batch_size` is how many frames a batch has at most when the
+    `streams` are the names of the sources that the run began with. `live` says that streams are live, and do not wait.
+    `batch_size` is how many frames a batch has at most when the
     operator is built; None where that is not known, or follows streams that come and go. `examples` are frames of its
     files; None where it has none.
     `outbox` keeps what is delivered to destinations outside; a run always has one. `mounts` is where elements put what
@@ -82,6 +83,7 @@ class Site:
     packets: Packets = field(default_factory=Packets)
     post: Callable[[Message], None] = _discard
     gpu: CudaDevice | None = None
+    streams: tuple[str, ...] = ()
     live: bool = False
     batch_size: int | None = None
     examples: Examples | None = None

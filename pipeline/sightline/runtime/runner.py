@@ -430,6 +430,7 @@ class Runner:
             outputs=self._outputs,
             packets=self._packets,
             post=self._post_of_element,
+            streams=tuple(self._description.sources),
             live=self._stays or any(source.live for source in self._description.sources.values()),
             outbox=self._outbox,
             mounts=self._mounts,

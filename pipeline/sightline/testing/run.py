@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sightline.devices import Device, DeviceKind
@@ -21,8 +21,11 @@ def site_for(
     *,
     gpu: CudaDevice | None = None,
     outbox: Outbox | None = None,
+    streams: Sequence[str] = (),
 ) -> Site:
-    """A site on the CPU, or on `gpu`, whose outputs lie below a folder; what is delivered goes into `outbox`."""
+    """A site on the CPU, or on `gpu`, whose outputs lie below a folder; what is delivered goes into `outbox`.
+    `streams` are the names of the run's sources.
+    """
     posted = [] if messages is None else messages
     device = Device() if gpu is None else Device(DeviceKind.CUDA, gpu.index)
     return Site(
@@ -30,6 +33,7 @@ def site_for(
         element_id=element_id,
         outputs=Outputs(outputs),
         post=posted.append,
+        streams=tuple(streams),
         gpu=gpu,
         outbox=MemoryOutbox() if outbox is None else outbox,
     )

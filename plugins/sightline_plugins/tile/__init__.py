@@ -1,0 +1,1 @@
+"""Tile streams into one video."""

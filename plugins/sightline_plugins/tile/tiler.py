@@ -1,0 +1,210 @@
+"""The operator of `tile`: puts frames into the image, and hands that to the sinks that write and publish it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sightline.errors import SightlineError
+from sightline.graph import Element, Packets, RunsOn, Sink, Site
+from sightline.graph.fields import matching
+from sightline.media import Altered, Batch, Frame, Stream, Surface
+from sightline_plugins.tile.canvas import BLACK, RED, FrameResizer, TileCanvas, kind_for
+from sightline_plugins.tile.grid import Rect, cells_of, grid_for, placed
+from sightline_plugins.tile.tile import Tile
+from sightline_plugins.tile.timeline import (
+    MatchedTimeline,
+    Moment,
+    NewestTimeline,
+    Status,
+    TileState,
+    Timeline,
+)
+
+_SECOND_NS = 1_000_000_000
+
+
+class Tiler(Sink):
+    """Keeps one image, in which only the tiles that have changed are made anew, and the sinks under it.
+
+    Their stream has the name of the step. A frame of each stream is held until the next one is shown.
+    """
+
+    def __init__(self, element: Tile, *, site: Site) -> None:
+        """Raises OutputError when a port of `publish` is taken."""
+        self._element = element
+        self._site = site
+        self._stream = Stream(site.element_id or element.name, live=site.live)
+        self._resizer = FrameResizer()
+        self._canvas: TileCanvas | None = None
+        self._layout: dict[str, Rect] = {}
+        self._drawn: dict[str, TileState] = {}
+        self._images = itertools.count()
+        self._made = 0
+        self._warned_of: frozenset[str] = frozenset()
+        self._expected = matching(element.streams, site.streams)
+        self._timeline = self._make_timeline()
+        self._sinks: list[Sink] = []
+        try:
+            for output in (element.video, element.publish):
+                if output is not None:
+                    self._sinks.append(_built(output, element, site))
+        except BaseException:
+            self.close()
+            raise
+
+    def consume(self, batch: Batch) -> None:
+        """Show the frames of the batch. Raises OutputError."""
+        self._show(self._timeline.add(batch.frames, now_ns=self._site.clock.monotonic_ns()))
+
+    def pause_stream(self, stream: Stream) -> None:
+        """Do not wait for the stream."""
+        self._timeline.pause(stream.name)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Show what is left of the stream. Raises OutputError."""
+        self._show(self._timeline.end(stream.name))
+
+    def change(self, element: Tile) -> None:
+        """Lay the tiles out by other options with the next image."""
+        self._element = element
+        self._layout = {}
+        if isinstance(self._timeline, NewestTimeline):
+            self._timeline.lost_after_ns = element.lost_after
+
+    def drain(self) -> None:
+        """Finish the video. Raises OutputError."""
+        for sink in self._sinks:
+            sink.end_stream(self._stream)
+            sink.drain()
+
+    def close(self) -> None:
+        """Close the sinks; the first failure is raised when all are closed."""
+        failure: SightlineError | None = None
+        for sink in self._sinks:
+            try:
+                sink.close()
+            except SightlineError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def totals(self) -> Mapping[str, Mapping[str, Any]]:
+        """By the name of the video: its images, and what `video` and `publish` tell of it."""
+        told: dict[str, Any] = {"images": self._made}
+        for sink in self._sinks:
+            told |= sink.totals().get(self._stream.name, {})
+        return {self._stream.name: told}
+
+    def runs_on(self) -> RunsOn:
+        """The CPU, where tiles are put together."""
+        return RunsOn()
+
+    def _make_timeline(self) -> Timeline:
+        element, expected = self._element, self._expected
+        interval_ns = None if element.fps is None else round(_SECOND_NS / element.fps)
+        if self._site.live:
+            return NewestTimeline(expected, interval_ns=interval_ns, lost_after_ns=element.lost_after)
+        return MatchedTimeline(expected, interval_ns=interval_ns, shrink=self._shrunk, warn=self._warn_of_late)
+
+    def _show(self, moments: Iterable[Moment]) -> None:
+        for moment in moments:
+            surface = self._image(moment.tiles)
+            if surface is None:
+                continue
+            captured = [state.capture_ns for state in moment.tiles.values() if state.capture_ns is not None]
+            frame = Frame(
+                self._stream,
+                next(self._images),
+                moment.pts_ns,
+                surface,
+                capture_ns=max(captured, default=None),
+                altered=Altered.CHANGED,
+            )
+            self._made += 1
+            for sink in self._sinks:
+                sink.consume(Batch((frame,)))
+
+    def _image(self, tiles: Mapping[str, TileState]) -> Surface | None:
+        """The image with these tiles; None as long as no stream has a frame."""
+        first = next((state.surface for state in tiles.values() if state.surface is not None), None)
+        canvas = self._canvas
+        if canvas is None:
+            if first is None:
+                return None
+            canvas = self._canvas = TileCanvas(self._element.size, kind_for(first), resizer=self._resizer)
+        layout = self._cells(tiles)
+        if layout != self._layout:
+            canvas.clear((0, 0, *self._element.size))
+            self._layout, self._drawn = layout, {}
+        for name, cell in layout.items():
+            state, drawn = tiles[name], self._drawn.get(name)
+            if drawn is None or drawn.surface is not state.surface or drawn.status is not state.status:
+                self._put(canvas, name, cell, state=state, drawn=drawn)
+                self._drawn[name] = state
+        return canvas.surface
+
+    def _put(self, canvas: TileCanvas, name: str, cell: Rect, *, state: TileState, drawn: TileState | None) -> None:
+        surface = state.surface
+        if surface is not None:
+            rect = self._placed(surface, cell)
+            before = None if drawn is None else drawn.surface
+            if rect != cell and (before is None or self._placed(before, cell) != rect or self._has_label(drawn)):
+                canvas.clear(cell)
+            canvas.put(surface.to_host(), rect)
+        if self._has_label(state):
+            is_shown = state.status is Status.SHOWN
+            words = [name] if self._element.labels else []
+            words += [] if is_shown else [state.status.value]
+            canvas.label(" · ".join(words), cell, background=BLACK if is_shown else RED)
+
+    def _has_label(self, state: TileState | None) -> bool:
+        return state is not None and (self._element.labels or state.status is not Status.SHOWN)
+
+    def _placed(self, surface: Surface, cell: Rect) -> Rect:
+        return placed(surface.size_wh, cell, keep_aspect=self._element.keep_aspect)
+
+    def _cells(self, tiles: Iterable[str]) -> dict[str, Rect]:
+        """Where the tile of each stream lies, as many as there are cells."""
+        element = self._element
+        names = _in_order(tiles, element.streams)
+        if element.select in names:
+            return {element.select: (0, 0, *element.size)}
+        columns, rows = grid_for(len(names), columns=element.columns, rows=element.rows)
+        cells = cells_of(element.size, columns=columns, rows=rows)
+        left_over = frozenset(names[len(cells) :])
+        if left_over - self._warned_of:
+            self._warned_of |= left_over
+            self._site.warn(f"{columns} x {rows} tiles have no place for {', '.join(sorted(left_over))}")
+        return dict(zip(names, cells, strict=False))
+
+    def _shrunk(self, name: str, surface: Surface) -> Surface:
+        """A frame that waits for its moment, at the size of its tile; it is not larger than before."""
+        layout = self._layout or self._cells(self._expected)
+        whole = (0, 0, *self._element.size)
+        cell = layout.get(name) or next(iter(layout.values()), whole)
+        left, top, right, bottom = self._placed(surface, cell)
+        if (right - left) * (bottom - top) >= surface.size_wh[0] * surface.size_wh[1]:
+            return surface.to_host()
+        return self._resizer.shrunk(surface.to_host(), (right - left, bottom - top))
+
+    def _warn_of_late(self, names: Sequence[str]) -> None:
+        text = "the streams are too far apart to be matched by their timestamps, and no longer waited for: "
+        self._site.warn(text + ", ".join(names))
+
+
+def _in_order(names: Iterable[str], patterns: Sequence[str] | None) -> list[str]:
+    """The names in the order of the first pattern that each of them matches."""
+    if patterns is None:
+        return list(names)
+    return list(dict.fromkeys(name for pattern in patterns for name in matching((pattern,), names)))
+
+
+def _built(output: Element, element: Tile, site: Site) -> Sink:
+    """The sink of an option, in whose place there are no encoded packets."""
+    own = output.model_copy(update={"id": element.id, "on_error": element.on_error})
+    sink = own.build(replace(site, packets=Packets()))
+    assert isinstance(sink, Sink)
+    return sink
