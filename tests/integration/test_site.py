@@ -9,6 +9,7 @@ import re
 import tarfile
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from tests.conftest import REPOSITORY
 from tests.integration.dashboard.browser import browser as browser
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 DOCS = REPOSITORY / "docs"
 RELEASE = Release("1.2.3", "0" * 40, 1_700_000_000)
@@ -38,6 +39,7 @@ WIDE = (
     "elements/model-options/",
 )
 """Pages with wide tables and long lines."""
+PHONE_WIDTH = 390
 
 
 @pytest.fixture(scope="module")
@@ -116,32 +118,46 @@ def test_no_style_sheet_loads_anything_from_outside(site: Path) -> None:
     ] == []
 
 
-def test_a_browser_asks_for_nothing_but_the_site(address: str, browser: Browser) -> None:
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What pages did on a phone: the addresses that were asked for, and the width of each page in pixels."""
+
+    asked: list[str] = field(default_factory=list)
+    widths: dict[str, int] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of a desktop that may use the clipboard."""
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def visit(address: str, browser: Browser) -> Visit:
+    """A look at some pages on a phone."""
+    seen = Visit()
+    with browser.new_context(viewport={"width": PHONE_WIDTH, "height": 844}) as context:
+        page = context.new_page()
+        page.on("request", lambda request: seen.asked.append(request.url))
+        for name in (*PAGES, *WIDE):
+            page.goto(f"{address}/{RELEASE.version}/{name}", wait_until="networkidle" if name in PAGES else "load")
+            seen.widths[name] = page.evaluate("document.documentElement.scrollWidth")
+    return seen
+
+
+def test_a_browser_asks_for_nothing_but_the_site(address: str, visit: Visit) -> None:
     """Scripts can load what no tag names: Material for MkDocs takes Mermaid from a CDN for raw diagrams."""
-    asked: list[str] = []
-    page = browser.new_page()
-    page.on("request", lambda request: asked.append(request.url))
-    for name in PAGES:
-        page.goto(f"{address}/{RELEASE.version}/{name}", wait_until="networkidle")
-
-    assert any(url.endswith("/versions.json") for url in asked)
-    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+    assert any(url.endswith("/versions.json") for url in visit.asked)
+    assert [url for url in visit.asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
-def test_no_page_is_wider_than_a_phone(address: str, browser: Browser) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 844})
-    wide = {}
-    for name in (*PAGES, *WIDE):
-        page.goto(f"{address}/{RELEASE.version}/{name}")
-        width = page.evaluate("document.documentElement.scrollWidth")
-        if width > 390:
-            wide[name] = width
-
-    assert wide == {}
+def test_no_page_is_wider_than_a_phone(visit: Visit) -> None:
+    assert {name: width for name, width in visit.widths.items() if width > PHONE_WIDTH} == {}
 
 
-def test_the_search_finds_an_option_on_the_page_of_its_element_before_any_note(address: str, browser: Browser) -> None:
-    page = browser.new_page()
+def test_the_search_finds_an_option_on_the_page_of_its_element_before_any_note(address: str, page: Page) -> None:
     page.goto(f"{address}/{RELEASE.version}/")
     page.focus(".md-search__input")
     page.keyboard.type("class_confidence")
@@ -151,8 +167,7 @@ def test_the_search_finds_an_option_on_the_page_of_its_element_before_any_note(a
     assert "/elements/" in str(first.get_attribute("href"))
 
 
-def test_the_contents_of_a_page_with_very_many_headings_are_its_sections(address: str, browser: Browser) -> None:
-    page = browser.new_page()
+def test_the_contents_of_a_page_with_very_many_headings_are_its_sections(address: str, page: Page) -> None:
     page.goto(f"{address}/{RELEASE.version}/troubleshooting/")
     listed = page.locator(".md-sidebar--secondary .md-nav__link").all_text_contents()
 
@@ -163,15 +178,15 @@ def test_the_contents_of_a_page_with_very_many_headings_are_its_sections(address
 def test_a_diagram_of_a_page_is_an_image_that_follows_the_colours_of_the_page(address: str, browser: Browser) -> None:
     colours = []
     for scheme in ("light", "dark"):
-        page = browser.new_context(color_scheme=scheme).new_page()
-        page.goto(f"{address}/{RELEASE.version}/")
-        colours.append(page.evaluate("getComputedStyle(document.querySelector('.diagram svg text')).fill"))
+        with browser.new_context(color_scheme=scheme) as context:
+            page = context.new_page()
+            page.goto(f"{address}/{RELEASE.version}/")
+            colours.append(page.evaluate("getComputedStyle(document.querySelector('.diagram svg text')).fill"))
 
     assert colours[0] != colours[1]
 
 
-def test_commands_are_copied_without_their_prompts(address: str, browser: Browser) -> None:
-    page = browser.new_context(permissions=["clipboard-read", "clipboard-write"]).new_page()
+def test_commands_are_copied_without_their_prompts(address: str, page: Page) -> None:
     page.goto(f"{address}/{RELEASE.version}/quickstart/")
     page.hover(".highlight")
     page.click(".highlight button")

@@ -34,10 +34,17 @@ _REDIRECT = """<!doctype html>
 """
 
 
-def build(folder: Path, version: str = DEVELOPMENT, *, configuration: Path = ROOT / "mkdocs.yml") -> Path:
+def build(
+    folder: Path,
+    version: str = DEVELOPMENT,
+    *,
+    configuration: Path = ROOT / "mkdocs.yml",
+    epoch: int | None = None,
+) -> Path:
     """Build one version below `folder`, refresh the list of versions, and return the folder of that version.
 
-    `version` is a release such as `0.3.0`, or `dev`. `configuration` is another `mkdocs.yml`, for tests. Raises
+    `version` is a release such as `0.3.0`, or `dev`. `configuration` is another `mkdocs.yml`, for tests. `epoch` are
+    the seconds that stand for the time of the build, instead of `SOURCE_DATE_EPOCH` and the date of the commit. Raises
     ValueError for another name of a version, and RuntimeError with the warnings of MkDocs if a page, a link or an
     anchor is wrong.
     """
@@ -48,7 +55,11 @@ def build(folder: Path, version: str = DEVELOPMENT, *, configuration: Path = ROO
     # Not `--quiet`: MkDocs does not count the warnings that it does not print, and calls any site right.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(target), "-f", str(configuration)]
     # Material for MkDocs prints an advertisement against MkDocs 2 otherwise.
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": _epoch(), "NO_MKDOCS_2_WARNING": "1"}
+    environment = {
+        **os.environ,
+        "SOURCE_DATE_EPOCH": _epoch() if epoch is None else str(epoch),
+        "NO_MKDOCS_2_WARNING": "1",
+    }
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if not line.startswith(("INFO", "DEBUG"))]
