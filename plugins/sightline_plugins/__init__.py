@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sightline_plugins.record.record import Record
     from sightline_plugins.replay.replay import Replay
     from sightline_plugins.rules.direction import Direction
+    from sightline_plugins.rules.heat_map import HeatMaps
     from sightline_plugins.rules.lines import Lines
     from sightline_plugins.rules.stopped import Stopped
     from sightline_plugins.rules.zones import Zones
@@ -70,6 +71,7 @@ _HOMES = {
     "Draw": "sightline_plugins.draw.draw",
     "Embed": "sightline_plugins.infer.embed",
     "Flow": "sightline_plugins.flow.flow",
+    "HeatMaps": "sightline_plugins.rules.heat_map",
     "Images": "sightline_plugins.sources.images.element",
     "Infer": "sightline_plugins.infer.infer",
     "Jsonl": "sightline_plugins.sinks.jsonl",
@@ -119,6 +121,7 @@ __all__ = [
     "Draw",
     "Embed",
     "Flow",
+    "HeatMaps",
     "Images",
     "Infer",
     "Jsonl",

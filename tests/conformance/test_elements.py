@@ -47,6 +47,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "draw": {},
     "embed": {"model": "colors.onnx", "on": "car", **mean_color.PLAIN},
     "flow": {"mode": "dense", "arrows": True},
+    "heat_map": {"standing": {}},
     "infer": {"model": "heatmaps.onnx", "head": "tests.unit.infer.own_heads:red_cells", "on": "car"},
     "jsonl": {"path": "{stream}.jsonl"},
     "kafka": {"url": "kafka://127.0.0.1:9092"},

@@ -23,7 +23,7 @@ from sightline.graph.rule_options import CoolDowns, Part, RuleOptions, active_ru
 from sightline.graph.schedule import Schedule
 from sightline.graph.site import Clock, Site, SystemClock
 from sightline.graph.state import Saved
-from sightline.media import Batch, Event, Frame, Objects, Overlay, Stream
+from sightline.media import Batch, Event, Frame, Graphic, Objects, Overlay, Stream
 from sightline.media.boxes import Boxes
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
@@ -156,6 +156,10 @@ class StreamRule(ABC):
     def counts(self) -> Counts:
         """Return the counts that are drawn."""
 
+    def graphics(self) -> tuple[Graphic, ...]:
+        """Return what is drawn beside the outlines, such as a heat map; read after each frame, like `counts`."""
+        return ()
+
     def totals(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the counts for the report, by rule."""
         return self.counts()
@@ -254,6 +258,7 @@ class RuleOperator(Operator):
         """Add what the rules saw as events, and their outlines with counts as overlays."""
         events: list[Event] = []
         overlays: list[tuple[Overlay, ...]] = [()] * len(batch)
+        graphics: list[tuple[Graphic, ...]] = [()] * len(batch)
         for (stream, size_wh), rows in _by_stream(batch).items():
             times_ns = [self._time_of_day(batch.frames[row]) for row in rows]
             watched = self._watched(stream, size_wh, batch.frames[rows[0]].pts_ns, times_ns[0])
@@ -267,8 +272,8 @@ class RuleOperator(Operator):
                     for event in seen
                     if self._is_reported(watched, event, now_ns)
                 ]
-                overlays[row] = self._overlays(watched)
-        return batch.with_events(events).with_overlays(overlays)
+                overlays[row], graphics[row] = self._overlays(watched), watched.rule.graphics()
+        return batch.with_events(events).with_overlays(overlays).with_graphics(graphics)
 
     def save(self, stream: Stream) -> Saved | None:
         """Return the state of the rules on a stream, and when it was."""

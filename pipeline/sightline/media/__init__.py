@@ -2,7 +2,7 @@
 
 from sightline.media.batch import Batch, FrameView
 from sightline.media.color import ColorMatrix, ColorRange
-from sightline.media.events import Arrows, Event, Graphic, Overlay, Tensor
+from sightline.media.events import Arrows, Event, Graphic, HeatLayer, Overlay, Tensor
 from sightline.media.frame import Altered, Frame, Stream, TimeSource
 from sightline.media.objects import Objects, ObjectView, Origin
 from sightline.media.shapes import Mask, Skeleton
@@ -19,6 +19,7 @@ __all__ = [
     "Frame",
     "FrameView",
     "Graphic",
+    "HeatLayer",
     "Mask",
     "Memory",
     "ObjectView",

@@ -25,7 +25,7 @@ class FrameColumns:
 
     `overlays`: the shapes that rules want drawn. `detected`: whether a detector ran; a tracker predicts on the other
     frames (`every: 3`). `searched_by`: the ids of the steps that searched the frame completely and got finite numbers
-    only; `privacy`, which must not miss anything, relies on it. `graphics`: what steps want drawn beside.
+    only; `privacy`, which must not miss anything, relies on it. `graphics`: arrows and heat maps that steps want drawn.
     """
 
     overlays: tuple[tuple[Overlay, ...], ...] = ()

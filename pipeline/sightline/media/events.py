@@ -49,7 +49,17 @@ class Arrows:
     ends: npt.NDArray[np.float32]
 
 
-Graphic: TypeAlias = Arrows
+@dataclass(frozen=True, slots=True, eq=False)
+class HeatLayer:
+    """A grid of levels over the whole frame, for drawing: `levels` uint8 (rows, columns). What has the level 0 is left
+    as it is; the hottest, 255, is covered by its colour to the share `opacity`. Nobody writes to the array.
+    """
+
+    levels: npt.NDArray[np.uint8]
+    opacity: float
+
+
+Graphic: TypeAlias = Arrows | HeatLayer
 """What is drawn over a frame that is no rule's shape and counts nothing."""
 
 

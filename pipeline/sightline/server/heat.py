@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from sightline.graph import Clock
 from sightline.media import Batch, Stream
+from sightline.media.heat import GRID_WH, LONGEST_NS, Passages, cells_between, cells_of, feet
 from sightline.server.history_series import TooMuch
 from sightline.server.history_store import GridRow, HistoryStore
 
-GRID_WH = (96, 54)
 Kind = Literal["feet", "paths"]
 Grid = npt.NDArray[np.uint32]
 """(54, 96): milliseconds for `feet`, tracks for `paths`; row 0 is the top of the frame."""
@@ -31,12 +31,9 @@ HOUR_MS = 3_600_000
 MOST_GRIDS = 6_000
 """Grids that are read for one answer at most: a month of eight labels."""
 _EVERY_NS = 200_000_000
-_LONGEST_NS = 1_000_000_000
-"""An object that was not seen for longer was not there, and its way is not known."""
 _FLUSH_MS = 60_000
 _MOST_STREAMS = 1_000
 _MOST_LABELS = 64
-_MOST_TRACKS = 4_096
 _WIDTH, _HEIGHT = GRID_WH
 
 
@@ -50,11 +47,10 @@ class _Cells:
 
 @dataclass(slots=True, eq=False)
 class _Track:
-    """Where a track was last, and which cells it has passed."""
+    """Where a track was last."""
 
     cell: int
     seen_ns: int
-    passed: set[int]
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +61,7 @@ class _StreamHeat:
     looked_ns: int
     labels: dict[str, _Cells] = field(default_factory=dict)
     tracks: dict[int, _Track] = field(default_factory=dict)
+    passages: Passages = field(default_factory=Passages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +130,9 @@ class HeatMaps:
         if len(found) > MOST_GRIDS:
             raise TooMuch(f"more than {MOST_GRIDS} grids would have to be read: ask for a shorter time")
         total = np.zeros((_HEIGHT, _WIDTH), np.float64)
-        for label, feet, paths in found:
+        for label, stood, paths in found:
             if not labels or any(label == glob or fnmatchcase(label, glob) for glob in labels):
-                total += _decoded(feet if kind == "feet" else paths)
+                total += _decoded(stood if kind == "feet" else paths)
         return HeatMap(sorted({label for label, _, _ in found}), total / 1_000 if kind == "feet" else total)
 
     def _due_ms(self, stream: Stream, pts_ns: int) -> int:
@@ -150,7 +147,7 @@ class HeatMaps:
         if 0 <= passed_ns < _EVERY_NS:
             return 0
         known.looked_ns = pts_ns
-        return (min(passed_ns, _LONGEST_NS) if passed_ns > 0 else _EVERY_NS) // 1_000_000
+        return (min(passed_ns, LONGEST_NS) if passed_ns > 0 else _EVERY_NS) // 1_000_000
 
     def _look(self, batch: Batch, due: Sequence[tuple[int, int]]) -> None:
         objects, labels = batch.objects, batch.objects.labels()
@@ -160,9 +157,10 @@ class HeatMaps:
                 continue
             frame = batch.frames[row]
             heat = self._streams[frame.stream.name]
-            cells = _feet_cells(objects.xyxy[first:last], size_wh=frame.size_wh)
+            points = feet(objects.xyxy[first:last], size_wh=frame.size_wh, grid_wh=GRID_WH)
+            cells = cells_of(points, columns=_WIDTH)
             tracks = objects.track_id[first:last].tolist()
-            for cell, label, track_id in zip(cells, labels[first:last], tracks, strict=True):
+            for cell, label, track_id in zip(cells.tolist(), labels[first:last], tracks, strict=True):
                 own = heat.labels.get(label)
                 if own is None:
                     if len(heat.labels) >= _MOST_LABELS:
@@ -170,46 +168,20 @@ class HeatMaps:
                     own = heat.labels[label] = _Cells()
                 own.feet[cell] = own.feet.get(cell, 0) + ms
                 if track_id >= 0:
-                    for passed in _passed(heat.tracks, track_id, cell, now_ns=frame.pts_ns):
+                    for passed in _passed(heat, track_id, cell, now_ns=frame.pts_ns):
                         own.paths[passed] = own.paths.get(passed, 0) + 1
 
 
-def _feet_cells(xyxy: npt.NDArray[np.float32], *, size_wh: tuple[int, int]) -> list[int]:
-    """The cells (N,) of the feet of boxes (N, 4) in pixels; feet beyond the edge are on the edge."""
-    width, height = size_wh
-    column = (xyxy[:, 0] + xyxy[:, 2]) * (_WIDTH / 2 / width)
-    row = xyxy[:, 3] * (_HEIGHT / height)
-    column, row = np.nan_to_num(column), np.nan_to_num(row)
-    cells = np.clip(row, 0, _HEIGHT - 1).astype(np.intp) * _WIDTH + np.clip(column, 0, _WIDTH - 1).astype(np.intp)
-    found: list[int] = cells.tolist()
-    return found
-
-
-def _passed(tracks: dict[int, _Track], track_id: int, cell: int, *, now_ns: int) -> Iterable[int]:
+def _passed(heat: _StreamHeat, track_id: int, cell: int, *, now_ns: int) -> Iterable[int]:
     """The cells that a track passes for the first time, on its way from where it was last."""
-    track = tracks.get(track_id)
-    if track is None:
-        tracks[track_id] = _Track(cell, now_ns, {cell})
-        if len(tracks) > _MOST_TRACKS:
-            for old in list(tracks)[: _MOST_TRACKS // 2]:
-                del tracks[old]
-        return (cell,)
-    before, is_known = track.cell, 0 <= now_ns - track.seen_ns <= _LONGEST_NS
-    track.cell, track.seen_ns = cell, now_ns
-    if cell == before:
-        return ()
-    new = [one for one in (_between(before, cell) if is_known else (cell,)) if one not in track.passed]
-    track.passed.update(new)
+    track = heat.tracks.get(track_id)
+    is_known = track is not None and 0 <= now_ns - track.seen_ns <= LONGEST_NS
+    way = cells_between(track.cell, cell, columns=_WIDTH) if track is not None and is_known else (cell,)
+    heat.tracks[track_id] = _Track(cell, now_ns)
+    _, new = heat.passages.take(track_id, way, now_ns=now_ns)
+    if len(heat.tracks) > 2 * len(heat.passages):
+        heat.tracks = {one: last for one, last in heat.tracks.items() if one in heat.passages}
     return new
-
-
-def _between(first: int, last: int) -> Iterator[int]:
-    """The cells on the straight way from one cell to another, without the first."""
-    (row, column), (last_row, last_column) = divmod(first, _WIDTH), divmod(last, _WIDTH)
-    rows, columns = last_row - row, last_column - column
-    steps = max(abs(rows), abs(columns))
-    for step in range(1, steps + 1):
-        yield (row + round(rows * step / steps)) * _WIDTH + column + round(columns * step / steps)
 
 
 def _rows(stream: str, labels: dict[str, _Cells], *, hour_ms: int) -> Iterator[GridRow]:

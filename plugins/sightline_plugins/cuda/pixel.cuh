@@ -40,6 +40,14 @@ struct Pixel {
         is_changed = true;
     }
 
+    // Keeps the share of 255 that comes first in a row, and adds the samples behind it.
+    __device__ void warm(const unsigned char *row) {
+        for (int channel = 0; channel < channels; ++channel) {
+            levels[channel] = (2 * levels[channel] * row[0] + 255) / 510 + row[1 + channel];
+        }
+        is_changed = true;
+    }
+
     // Takes row `number` of a table (256, channels).
     __device__ void take(const unsigned char *table, int number) {
         for (int channel = 0; channel < channels; ++channel) levels[channel] = table[number * channels + channel];

@@ -11,6 +11,7 @@ from sightline.media.shapes import Mask
 from sightline_plugins.draw import cpu as cpu_draw
 from sightline_plugins.draw import hiding
 from sightline_plugins.draw.cpu import Color, Points, Rect, Samples, TextMask, layers_of
+from sightline_plugins.draw.heat import Heat
 
 
 class OnSurface(Protocol):
@@ -49,6 +50,10 @@ class Canvas(OnSurface, Protocol):
 
     def text(self, mask: TextMask, *, left: int, top: int, tables: Sequence[Samples]) -> None:
         """Put text on its background."""
+        ...
+
+    def heat(self, heat: Heat) -> None:
+        """Put a heat map on the image."""
         ...
 
 
@@ -114,6 +119,10 @@ class HostCanvas:
     def text(self, mask: TextMask, *, left: int, top: int, tables: Sequence[Samples]) -> None:
         """See `planes.text`."""
         cpu_draw.text(self._layers, mask, left=left, top=top, tables=tables)
+
+    def heat(self, heat: Heat) -> None:
+        """See `Heat.draw`."""
+        heat.draw(self._layers)
 
     def hide(
         self, rect: Rect, *, method: hiding.Method, cells: int, ink: Color, cover: hiding.Cover | None = None

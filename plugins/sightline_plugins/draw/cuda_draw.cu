@@ -5,7 +5,7 @@
 
 constexpr int TILE = 32, ROWS = 8, THREADS = TILE * ROWS;
 
-enum Kind { FILL, TEXT, TINT, AREA, STROKE };
+enum Kind { FILL, TEXT, TINT, AREA, STROKE, HEAT };
 
 // A plane, its part of the commands, and where the data of its image and the points of its own lines begin.
 struct Sheet {
@@ -28,6 +28,8 @@ struct Sheet {
 // STROKE  `count` pieces of a line, from the plane's point number `data` (x, y in 1 / 16 of a sample) to the next ones;
 //         `round_start` says that the first one has a round start, all have round ends: smooth ones with
 //         `corner_count` corners, else half widths of rows, in `table`
+// HEAT    `data` holds the levels of a grid of `count` rows and `pitch` columns over the plane; `table` (256, 1 +
+//         channels) says of each level how much of 255 is kept, and what is added
 struct Command {
     int kind;
     int left, top, right, bottom;
@@ -92,6 +94,25 @@ __device__ inline bool mask_covers(const unsigned char *bits, const Command &com
     return bits[bit / 8] >> (7 - bit % 8) & 1;
 }
 
+// Where a sample of `size` ones is in a row of cells: the cell before it, and the 256ths on the way to the next one.
+__device__ inline int2 place_of(int sample, int cells, int size) {
+    const long long place = (2ll * sample + 1) * cells * 128 / size - 128;
+    const int inside = place < 0 ? 0 : place > (cells - 1) * 256ll ? (cells - 1) * 256 : (int)place;
+    return {inside >> 8, inside & 255};
+}
+
+// Bilinear between the middles of the cells.
+__device__ inline int heat_level(const unsigned char *levels, const Command &command, const Extent &extent, int x, int y) {
+    const int columns = command.pitch, rows = command.count;
+    const int2 across = place_of(x, columns, extent.width), down = place_of(y, rows, extent.height);
+    const unsigned char *above = levels + (long long)down.x * columns;
+    const unsigned char *below = levels + (long long)min(down.x + 1, rows - 1) * columns;
+    const int next = min(across.x + 1, columns - 1);
+    const int upper = above[across.x] * (256 - across.y) + above[next] * across.y;
+    const int lower = below[across.x] * (256 - across.y) + below[next] * across.y;
+    return (upper * (256 - down.y) + lower * down.y + 32768) >> 16;
+}
+
 __device__ inline Point point_at(const int2 &point) { return {point.x * (ONE / 16), point.y * (ONE / 16)}; }
 
 __device__ inline void draw_pieces(
@@ -123,6 +144,8 @@ __device__ inline void draw_command(
     } else if (command.kind == AREA) {
         const Edge *edges = reinterpret_cast<const Edge *>(own);
         if (area_covers(edges, command.count, x - command.left, y - command.top)) pixel.replace(table);
+    } else if (command.kind == HEAT) {
+        pixel.warm(table + heat_level(own, command, extent, x, y) * (1 + pixel.channels));
     } else {
         draw_pieces(pixel, command, extent, ways, x, y);
     }

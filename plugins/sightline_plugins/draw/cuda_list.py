@@ -17,12 +17,13 @@ from sightline.media.shapes import Mask
 from sightline_plugins.cuda.records import Bytes, DeviceData, Packing
 from sightline_plugins.draw import cpu as cpu_draw
 from sightline_plugins.draw.cpu import SUBPIXEL_BITS, Color, Points, Rect, Samples, TextMask
+from sightline_plugins.draw.heat import Heat, warm_part
 from sightline_plugins.opencv import cv2
 
 Corners: TypeAlias = npt.NDArray[np.int32]
 Corner: TypeAlias = tuple[int, int]
 
-FILL, TEXT, TINT, AREA, STROKE = range(5)
+FILL, TEXT, TINT, AREA, STROKE, HEAT = range(6)
 _BITS = 16
 _ONE = 1 << _BITS
 
@@ -312,6 +313,14 @@ class DrawList:
                 table=self.data.place(table),
                 origin_xy=(left >> plane.right, top >> plane.down),
             )
+
+    def heat(self, heat: Heat) -> None:
+        """See `Heat.draw`."""
+        rows, columns = heat.levels.shape
+        data = self.data.place(heat.levels)
+        for plane, table in zip(self.planes, heat.tables, strict=True):
+            rect = warm_part(heat.levels, size_wh=(plane.width, plane.height))
+            plane.note(HEAT, rect, data=data, pitch=columns, count=rows, table=self.data.place(table))
 
     def _pen(self, plane: PlaneCommands, thickness: int, *, smooth: bool) -> PenFields:
         shrink = max(plane.right, plane.down)

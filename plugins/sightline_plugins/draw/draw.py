@@ -35,7 +35,7 @@ class DrawOptions(Element):
     rules: ChangesLive[bool] = True
     """Draw the lines and zones of rules, with their counts."""
     graphics: ChangesLive[bool] = True
-    """Draw the arrows of `flow`."""
+    """Draw heat maps, and the arrows of `flow`."""
     clock: ChangesLive[bool] = False
     """Write the time of day of the image in UTC, or its time in the stream where that is not known."""
     color: ChangesLive[Literal["class", "track"]] = "class"

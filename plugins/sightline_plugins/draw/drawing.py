@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.graph import Operator, RunsOn
-from sightline.media import Batch, Frame, Graphic, Objects, Overlay, Stream, Surface
+from sightline.media import Arrows, Batch, Frame, Graphic, HeatLayer, Objects, Overlay, Stream, Surface
 from sightline.media.time import format_time
 from sightline_plugins.draw.canvas import Canvas, CanvasFactory, HostCanvasFactory
 from sightline_plugins.draw.cpu import Colors, Kind, Rgb, Typesetter, snap
 from sightline_plugins.draw.draw import DrawOptions
+from sightline_plugins.draw.heat import Heat
 from sightline_plugins.draw.shapes import (
     BLACK,
     LINE,
@@ -42,6 +43,7 @@ class Drawing(Operator):
         self._canvases: CanvasFactory[Canvas] = HostCanvasFactory() if canvases is None else canvases
         self._trails: dict[Stream, Trails] = {}
         self._inks: dict[Kind, Colors] = {}
+        self._heat: dict[Stream, tuple[tuple[object, ...], list[Heat]]] = {}
         self._typesetter = Typesetter()
 
     def process(self, batch: Batch) -> Batch:
@@ -62,8 +64,9 @@ class Drawing(Operator):
         return self._canvases.runs_on()
 
     def end_stream(self, stream: Stream) -> None:
-        """Forget the stream's trails."""
+        """Forget the stream's trails and heat maps."""
         self._trails.pop(stream, None)
+        self._heat.pop(stream, None)
 
     def change(self, element: DrawOptions) -> None:
         """Draw by other options; trails of another length begin anew."""
@@ -81,12 +84,15 @@ class Drawing(Operator):
         context = self._sheet(frame.surface)
         rects = snap(objects.xyxy)
         colors = self._colors(objects)
+        for heat in self._heats(frame, [one for one in graphics if isinstance(one, HeatLayer)]):
+            context.canvas.heat(heat)
         if self._options.masks:
             draw_masks(context, objects, colors)
         for overlay in overlays:
             _draw_shape(context, overlay)
         for graphic in graphics:
-            draw_arrows(context, graphic)
+            if isinstance(graphic, Arrows):
+                draw_arrows(context, graphic)
         color_of_track = dict(zip(objects.track_id.tolist(), colors, strict=True))
         for track, points in ways:
             ink = context.inks.ink(color_of_track[track])
@@ -121,6 +127,17 @@ class Drawing(Operator):
             for track, (left, _, right, bottom) in zip(objects.track_id.tolist(), objects.xyxy.tolist(), strict=True)
         ]
         return trails.update(frame.pts_ns, positions, spacing=max(2.0, frame.size_wh[1] * _TRAIL_SPACING))
+
+    def _heats(self, frame: Frame, layers: Sequence[HeatLayer]) -> Sequence[Heat]:
+        """The heat maps as they are drawn on a frame: those of the frame before until their levels change."""
+        if not layers:
+            return ()
+        key = (frame.size_wh, Kind.of(frame.surface), *((id(one.levels), one.opacity) for one in layers))
+        known = self._heat.get(frame.stream)
+        if known is None or known[0] != key:
+            kind = Kind.of(frame.surface)
+            known = self._heat[frame.stream] = (key, [Heat(layer, kind=kind) for layer in layers])
+        return known[1]
 
     def _colors(self, objects: Objects) -> list[Rgb]:
         numbers = objects.class_id + 5 * objects.origin.astype(np.int64)

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from sightline.devices.cuda.driver import KernelSource
-from sightline.media import PixelFormat, Surface
+from sightline.media import HeatLayer, PixelFormat, Surface
 from sightline.media.shapes import Mask
 from sightline_plugins.draw import cpu as cpu_draw
 from sightline_plugins.draw import cuda_draw
 from sightline_plugins.draw.cpu import Colors, Kind, Points, Rect, Rgb, Samples, TextMask, layers_of
 from sightline_plugins.draw.cuda_list import DrawList
+from sightline_plugins.draw.heat import Heat
 from tests.fakes import HostKernels, Order
 from tests.parity.kernels.images import noise
 from tests.unit.cuda.host_arrays import HostArray, dense
@@ -58,6 +59,11 @@ class Both:
         tables = self._inks.tables(back, front)
         cpu_draw.text(self._layers, mask, left=left, top=top, tables=tables)
         self.noted.text(mask, left=left, top=top, tables=tables)
+
+    def heat(self, layer: HeatLayer) -> None:
+        heat = Heat(layer, kind=Kind.of(self.drawn))
+        heat.draw(self._layers)
+        self.noted.heat(heat)
 
 
 def draw_noted(

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from sightline.devices.cuda.driver import KernelSource
-from sightline.media import PixelFormat
+from sightline.media import HeatLayer, PixelFormat
 from sightline.media.shapes import Mask
 from sightline_plugins.draw import cuda_draw
 from sightline_plugins.draw.cpu import Rgb, Typesetter, snap
@@ -69,7 +69,14 @@ def dots(random: np.random.Generator, both: Both) -> None:
     both.polylines(spots, color(random), thickness=width, closed=False, smooth=smooth, luma_only=luma_only)
 
 
+def heats(random: np.random.Generator, both: Both) -> None:
+    levels = random.integers(0, 256, random.integers(1, 12, 2), np.uint8)
+    levels[random.random(levels.shape) < 0.6] = 0
+    both.heat(HeatLayer(levels, float(random.random())))
+
+
 SHAPES: dict[str, Shape] = {
+    "heats": heats,
     "boxes": boxes,
     "texts": texts,
     "masks": masks,
@@ -169,7 +176,8 @@ def test_masks_and_tables_that_come_twice_go_to_the_device_once() -> None:
 )
 def test_a_broken_kernel_is_caught(right: str, wrong: str) -> None:
     broken = KernelSource.read(cuda_draw.SOURCE).replaced(right, wrong)
-    images = [image(seed, shapes=list(SHAPES.values()), count=20) for seed in range(3)]
+    shapes = [shape for name, shape in SHAPES.items() if name != "heats"]  # of a wrong command it reads any memory
+    images = [image(seed, shapes=shapes, count=20) for seed in range(3)]
 
     draw_noted(images, source=broken)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sightline.devices.cuda.device import CudaDevice
-from sightline.media import Batch, Frame, Objects, Origin, Overlay, PixelFormat
+from sightline.media import Arrows, Batch, Frame, HeatLayer, Objects, Origin, Overlay, PixelFormat
 from sightline.media.shapes import PERSON_17, Mask
 from sightline.testing import make_frames
 
@@ -17,6 +17,12 @@ FORMATS = (PixelFormat.NV12, PixelFormat.I420, PixelFormat.RGB24)
 OVERLAYS = (
     Overlay("line", "gate", ((10.0, 40.0), (120.5, 90.25)), (("in", 3),)),
     Overlay("zone", "yard", ((5.0, 5.0), (90.0, 12.0), (60.0, 70.0)), (("now", 1),)),
+)
+_LEVELS = np.zeros((5, 7), np.uint8)
+_LEVELS[1:, 2:6] = np.arange(16).reshape(4, 4) * 17
+GRAPHICS = (
+    HeatLayer(_LEVELS, 0.7),
+    Arrows(np.array([[20, 30, 44, 21], [100, 90, 96, 130], [5, 5, 5, 5], [-9, 60, 30, np.nan]], np.float32)),
 )
 
 
@@ -53,6 +59,7 @@ def crowded_batches(pixel_format: PixelFormat, *, rounds: int = 2) -> list[Batch
         frames = [frames[2 * turn + step] for step in range(2) for frames in streams]
         objects = Objects.concat([objects_on(row, seed=10 * turn + row) for row in range(3)])
         batch = Batch(tuple(frames), objects).with_overlays([OVERLAYS, (), OVERLAYS, ()])
+        batch = batch.with_graphics([GRAPHICS, (), GRAPHICS[:1], ()])
         batches.append(batch.with_search("detect-1", {0, 2, 3}))
     return batches
 

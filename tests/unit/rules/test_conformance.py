@@ -7,7 +7,7 @@ import pytest
 from sightline.graph.registry import Registry
 from sightline.graph.rule import Rule
 from sightline.testing.rule_conformance import RuleConformance
-from sightline_plugins import Direction, Lines, Stopped, Zones
+from sightline_plugins import Direction, HeatMaps, Lines, Stopped, Zones
 
 MIDDLE = [[0.3, 0.3], [0.7, 0.3], [0.7, 0.8], [0.3, 0.8]]
 LEFT = [[0.1, 0.3], [0.5, 0.3], [0.5, 0.8], [0.1, 0.8]]
@@ -60,6 +60,18 @@ class TestDirection(Unfinished):
 class TestStopped(Unfinished):
     element = Stopped.model_validate({"lane": {"after": "200ms", "distance": 0.5, "polygon": MIDDLE}})
     changed = Stopped.model_validate({"lane": {"after": "100ms", "polygon": LEFT}, "all": {"distance": 0.3}})
+
+
+class TestHeatMaps(RuleConformance):
+    element = HeatMaps.model_validate(
+        {"standing": {"classes": ["person"], "grid": [16, 9]}, "ways": {"measure": "paths"}}
+    )
+    changed = HeatMaps.model_validate({"ways": {"measure": "dwell", "grid": [8, 8]}, "opacity": 0})
+
+
+class TestHeatMapsThatFade(RuleConformance):
+    element = HeatMaps.model_validate({"counter": {"measure": "dwell", "polygon": MIDDLE, "half_life": "1s"}})
+    changed = HeatMaps.model_validate({"renamed": {"measure": "dwell", "polygon": LEFT, "half_life": "2s"}})
 
 
 def test_every_installed_rule_is_here() -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from sightline.media import Batch, Objects, Stream
+from sightline.media.heat import GRID_WH
 from sightline.media.objects import Origin
-from sightline.server.heat import GRID_WH, HeatMaps
+from sightline.server.heat import HeatMaps
 from sightline.server.history_series import TooMuch
 from sightline.server.history_store import HistoryLimits, HistoryStore
 from sightline.testing import make_frames

@@ -12,11 +12,12 @@ from pydantic import Field
 from starlette.responses import Response
 
 from sightline.api import DwellTable, HeatMapTable
+from sightline.media.heat import GRID_WH
 from sightline.server.api.events import Patterns
 from sightline.server.api.history import HISTORY
 from sightline.server.api.served import Served
 from sightline.server.api.turns import CSV, AsCsv, From, To, csv_answer, seconds_of
-from sightline.server.heat import GRID_WH, HeatMap, Kind
+from sightline.server.heat import HeatMap, Kind
 from sightline.server.history_rules import DWELL_LIMITS, DwellHistogram
 
 _Name = Annotated[str, Field(max_length=1_000)]
