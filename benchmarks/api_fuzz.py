@@ -52,7 +52,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "element": ("lines-1", "zones-1", "track-1", "draw-1"),
     "rule": ("gate_in", "plaza", "new"),
 }
-SOURCE: Mapping[str, Any] = {"pattern": "moving", "size": [64, 48], "frames": None, "realtime": True}
+SOURCE: Mapping[str, Any] = {"pattern": "moving", "size": [64, 48], "frames": None, "realtime": True, "fps": 10}
 _GO_ON_SECONDS = 120
 _ENDLESS = "/events"
 _MOST_PROVE_SECONDS = 0.1
