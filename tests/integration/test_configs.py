@@ -181,6 +181,16 @@ def test_vehicles_are_counted_and_nothing_else(model: Path, tmp_path: Path) -> N
         assert len(read_lines(tmp_path / f"out/vehicles/{clip}.jsonl")) == 40
 
 
+def test_a_wall_shows_all_clips_and_what_is_drawn_on_them(tmp_path: Path) -> None:
+    sightline("run", config("wall"), "--frames", "40", "--report", "report.json", folder=tmp_path)
+
+    totals = json.loads((tmp_path / "report.json").read_text())["totals"]
+    wall = decode(tmp_path / "out/wall/wall.mp4")
+    # Images come at the 25 frames a second of `street` for 1.6 s, then at those of the clips that take longer.
+    assert len(wall) == totals["wall"]["wall"]["images"] == 58
+    assert len(set(wall)) == len(wall), "something moves in every image"
+
+
 def test_a_model_of_ones_own_needs_its_labels_and_nothing_else(shared_data: Path, tmp_path: Path) -> None:
     sightline(
         "run",
