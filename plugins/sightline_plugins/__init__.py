@@ -32,9 +32,15 @@ if TYPE_CHECKING:
     from sightline_plugins.publish.publish import Publish
     from sightline_plugins.record.record import Record
     from sightline_plugins.replay.replay import Replay
+    from sightline_plugins.rules.absence import Absence
+    from sightline_plugins.rules.crowd import Crowd
     from sightline_plugins.rules.direction import Direction
+    from sightline_plugins.rules.flows import Flows
     from sightline_plugins.rules.heat_map import HeatMaps
     from sightline_plugins.rules.lines import Lines
+    from sightline_plugins.rules.loitering import Loitering
+    from sightline_plugins.rules.parking import Parking
+    from sightline_plugins.rules.queue import Queue
     from sightline_plugins.rules.stopped import Stopped
     from sightline_plugins.rules.zones import Zones
     from sightline_plugins.sinks.coco import Coco
@@ -59,18 +65,21 @@ if TYPE_CHECKING:
 decline_telemetry()  # before any module here imports ONNX Runtime
 
 _HOMES = {
+    "Absence": "sightline_plugins.rules.absence",
     "Amqp": "sightline_plugins.delivery.amqp",
     "Apply": "sightline_plugins.functions.apply",
     "Callback": "sightline_plugins.functions.callback",
     "Classify": "sightline_plugins.infer.classify",
     "Coco": "sightline_plugins.sinks.coco",
+    "Crowd": "sightline_plugins.rules.crowd",
     "Csv": "sightline_plugins.sinks.csv",
     "Detect": "sightline_plugins.infer.detect",
-    "Direction": "sightline_plugins.rules.direction",
     "Dewarp": "sightline_plugins.warp.dewarp",
+    "Direction": "sightline_plugins.rules.direction",
     "Draw": "sightline_plugins.draw.draw",
     "Embed": "sightline_plugins.infer.embed",
     "Flow": "sightline_plugins.flow.flow",
+    "Flows": "sightline_plugins.rules.flows",
     "HeatMaps": "sightline_plugins.rules.heat_map",
     "Images": "sightline_plugins.sources.images.element",
     "Infer": "sightline_plugins.infer.infer",
@@ -78,18 +87,21 @@ _HOMES = {
     "Kafka": "sightline_plugins.delivery.kafka",
     "Kitti": "sightline_plugins.sinks.kitti",
     "Lines": "sightline_plugins.rules.lines",
+    "Loitering": "sightline_plugins.rules.loitering",
     "Media": "sightline_plugins.sources.file.element",
     "Mot": "sightline_plugins.sinks.mot",
     "Mqtt": "sightline_plugins.delivery.mqtt",
     "MultiCamera": "sightline_plugins.track.multi_camera.element",
     "Nats": "sightline_plugins.delivery.nats",
     "Otlp": "sightline_plugins.delivery.otlp",
+    "Parking": "sightline_plugins.rules.parking",
     "Parquet": "sightline_plugins.sinks.parquet",
     "Pattern": "sightline_plugins.sources.pattern",
     "Pose": "sightline_plugins.infer.pose",
     "Postgres": "sightline_plugins.delivery.postgres",
     "Privacy": "sightline_plugins.draw.privacy",
     "Publish": "sightline_plugins.publish.publish",
+    "Queue": "sightline_plugins.rules.queue",
     "Read": "sightline_plugins.infer.read",
     "Record": "sightline_plugins.record.record",
     "Redis": "sightline_plugins.delivery.redis",
@@ -109,11 +121,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "Absence",
     "Amqp",
     "Apply",
     "Callback",
     "Classify",
     "Coco",
+    "Crowd",
     "Csv",
     "Detect",
     "Dewarp",
@@ -121,6 +135,7 @@ __all__ = [
     "Draw",
     "Embed",
     "Flow",
+    "Flows",
     "HeatMaps",
     "Images",
     "Infer",
@@ -128,18 +143,21 @@ __all__ = [
     "Kafka",
     "Kitti",
     "Lines",
+    "Loitering",
     "Media",
     "Mot",
     "Mqtt",
     "MultiCamera",
     "Nats",
     "Otlp",
+    "Parking",
     "Parquet",
     "Pattern",
     "Pose",
     "Postgres",
     "Privacy",
     "Publish",
+    "Queue",
     "Read",
     "Record",
     "Redis",

@@ -18,8 +18,38 @@ from sightline.testing.run import site_for
 
 CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "direction": ({"a": {"allowed": 0}}, {"a": {"allowed": 90, "tolerance": 30}}),
+    "absence": (
+        {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]], "after": "1s"}},
+        {"left": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]], "after": "1s"}},
+    ),
+    "crowd": (
+        {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]], "at_least": 1}},
+        {"left": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]], "at_least": 1}},
+    ),
     "draw": ({"trail": "0s"}, {"trail": "0s", "color": "track", "labels": False, "thickness": 5}),
+    "flows": (
+        {
+            "left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]},
+            "right": {"polygon": [[0.6, 0], [1, 0], [1, 1], [0.6, 1]]},
+        },
+        {
+            "left": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]]},
+            "right": {"polygon": [[0.6, 0], [1, 0], [1, 1], [0.6, 1]]},
+        },
+    ),
     "lines": ({"a": {"from": [0, 0.5], "to": [1, 0.5]}}, {"a": {"from": [0, 0.2], "to": [1, 0.2]}}),
+    "loitering": (
+        {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]}},
+        {"left": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]]}},
+    ),
+    "parking": (
+        {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]}},
+        {"left": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]]}},
+    ),
+    "queue": (
+        {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]}},
+        {"left": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]]}},
+    ),
     "record": (
         {"path": "{stream}-{time}.mp4"},
         {"path": "{stream}-{time}.mp4", "before": "1s", "after": "2s", "memory": "2MB"},

@@ -191,6 +191,18 @@ def test_a_wall_shows_all_clips_and_what_is_drawn_on_them(tmp_path: Path) -> Non
     assert len(set(wall)) == len(wall), "something moves in every image"
 
 
+def test_a_shop_is_watched(model: Path, tmp_path: Path) -> None:
+    sightline("run", config("shop"), "--frames", "200", "--report", "report.json", folder=tmp_path)
+
+    totals = json.loads((tmp_path / "report.json").read_text())["totals"]
+    lines = read_lines(tmp_path / "out/shop/entrance.jsonl")
+    begun = Counter(event["kind"] for line in lines for event in line.get("events", []) if event["state"] != "present")
+    assert begun == {"absence": totals["absence-1"]["entrance"]["counter"]["absences"], "crowd": 1}
+    assert begun["absence"] > 0
+    assert totals["crowd-1"]["entrance"]["floor"]["crowds"] == 1
+    assert totals["queue-1"]["entrance"]["till"]["longest_queue"] > 0
+
+
 def test_a_model_of_ones_own_needs_its_labels_and_nothing_else(shared_data: Path, tmp_path: Path) -> None:
     sightline(
         "run",

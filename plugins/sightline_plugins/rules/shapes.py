@@ -20,7 +20,7 @@ Point = tuple[Coordinate, Coordinate]
 _LEAST_CORNERS, _MOST_CORNERS = 3, 1000
 
 
-def _simple(corners: tuple[Point, ...]) -> tuple[Point, ...]:
+def simple_polygon(corners: tuple[Point, ...]) -> tuple[Point, ...]:
     """Refuse a polygon with too few corners, without an area, or whose edges meet elsewhere than in its corners.
 
     The number of corners is judged here because a corner that is no point would otherwise be a second mistake.
@@ -57,7 +57,7 @@ def _written(point: Point) -> str:
 
 Polygon = Annotated[
     tuple[Point, ...],
-    AfterValidator(_simple),
+    AfterValidator(simple_polygon),
     Field(json_schema_extra={"minItems": _LEAST_CORNERS, "maxItems": _MOST_CORNERS}),
 ]
 """The corners of a polygon in order, without the first one at the end; its edges meet in its corners only (a simple

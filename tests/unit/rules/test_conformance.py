@@ -7,10 +7,24 @@ import pytest
 from sightline.graph.registry import Registry
 from sightline.graph.rule import Rule
 from sightline.testing.rule_conformance import RuleConformance
-from sightline_plugins import Direction, HeatMaps, Lines, Stopped, Zones
+from sightline_plugins import (
+    Absence,
+    Crowd,
+    Direction,
+    Flows,
+    HeatMaps,
+    Lines,
+    Loitering,
+    Parking,
+    Queue,
+    Stopped,
+    Zones,
+)
 
 MIDDLE = [[0.3, 0.3], [0.7, 0.3], [0.7, 0.8], [0.3, 0.8]]
 LEFT = [[0.1, 0.3], [0.5, 0.3], [0.5, 0.8], [0.1, 0.8]]
+TOP = [[0.6, 0.1], [0.6, 0.25], [0.4, 0.25], [0.4, 0.1]]
+LOW = [[0.4, 0.85], [0.6, 0.85], [0.6, 1], [0.4, 1]]
 
 
 class TestLines(RuleConformance):
@@ -72,6 +86,57 @@ class TestHeatMaps(RuleConformance):
 class TestHeatMapsThatFade(RuleConformance):
     element = HeatMaps.model_validate({"counter": {"measure": "dwell", "polygon": MIDDLE, "half_life": "1s"}})
     changed = HeatMaps.model_validate({"renamed": {"measure": "dwell", "polygon": LEFT, "half_life": "2s"}})
+
+
+class TestCrowd(RuleConformance):
+    element = Crowd.model_validate({"plaza": {"polygon": MIDDLE, "at_least": 2, "after": "80ms", "margin": 0.02}})
+    changed = Crowd.model_validate({"plaza": {"polygon": LEFT, "at_least": 1, "after": 0, "clear_after": "120ms"}})
+
+
+class TestLoitering(RuleConformance):
+    element = Loitering.model_validate({"plaza": {"polygon": MIDDLE, "after": "160ms"}, "gone": "80ms"})
+    changed = Loitering.model_validate({"renamed": {"polygon": LEFT, "after": "80ms", "within": 0.2}})
+
+
+class TestLoiteringInOnePlace(RuleConformance):
+    element = Loitering.model_validate({"plaza": {"polygon": MIDDLE, "after": "80ms", "within": 0.2}})
+    changed = Loitering.model_validate({"plaza": {"polygon": MIDDLE, "after": "80ms", "within": 0.1}})
+
+
+class TestAbsence(RuleConformance):
+    element = Absence.model_validate({"plaza": {"polygon": MIDDLE, "after": "120ms"}, "gone": "40ms"})
+    changed = Absence.model_validate({"plaza": {"polygon": LEFT, "after": "80ms", "longest_gap": "40ms"}})
+
+
+class TestQueue(RuleConformance):
+    element = Queue.model_validate(
+        {"till": {"polygon": MIDDLE, "length_limit": 2, "after": "40ms", "wait_limit": "200ms"}, "gone": "80ms"}
+    )
+    changed = Queue.model_validate({"till": {"polygon": LEFT, "speed": 2.0, "length_limit": 1}})
+
+
+class TestQueueWithAnExit(RuleConformance):
+    element = Queue.model_validate({"till": {"polygon": MIDDLE, "exit": [[0.3, 0.6], [0.7, 0.6]]}, "gone": "80ms"})
+    changed = Queue.model_validate({"till": {"polygon": MIDDLE, "exit": [[0.1, 0.3], [0.4, 0.3], [0.4, 0.8]]}})
+
+
+class TestParking(RuleConformance):
+    element = Parking.model_validate(
+        {"P1": {"polygon": MIDDLE, "after": "80ms", "overtime": "120ms"}, "P2": {"polygon": LEFT, "after": "80ms"}}
+    )
+    changed = Parking.model_validate({"P1": {"polygon": LEFT, "after": "40ms"}, "gone": "40ms"})
+
+
+class TestFlows(RuleConformance):
+    element = Flows.model_validate({"middle": {"polygon": MIDDLE}, "top": {"polygon": TOP}, "gone": "40ms"})
+    changed = Flows.model_validate({"middle": {"polygon": LEFT}, "above": {"polygon": TOP}, "within": "40ms"})
+
+
+class TestFlowsOfWholeTrips(RuleConformance):
+    element = Flows.model_validate(
+        {"low": {"polygon": LOW}, "middle": {"polygon": MIDDLE}, "within": "120ms", "through": False}
+    )
+    changed = Flows.model_validate({"low": {"polygon": LOW}, "middle": {"polygon": LEFT}, "within": "80ms"})
 
 
 def test_every_installed_rule_is_here() -> None:

@@ -1,0 +1,303 @@
+"""The base of rules on areas: who is in each area since when; a rule of its own says what that means.
+
+A rule on areas is one module: its options (an `Area`, and an `AreaRule` that holds named ones), what it counts
+(a `Tally`), and an `AreaWatch` that turns the stays in one area into events and counts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.graph import ChangesLive
+from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.state import Saved
+from sightline.media.boxes import Boxes
+from sightline.media.frame import NANOSECONDS
+from sightline.media.time import Duration
+from sightline_plugins.rules.containment import Area, Containment
+from sightline_plugins.rules.geometry import Floats, Mask
+from sightline_plugins.rules.shapes import ShapeRule, continued_tally, drawings, former_names, places_of
+from sightline_plugins.rules.stays import Stay, Stays
+
+
+class AreaRule(ShapeRule):
+    """Base of rules whose options are named areas."""
+
+    gone: ChangesLive[Duration] = 2_000_000_000
+    """A track not seen for this long has left."""
+
+    @property
+    def areas(self) -> Mapping[str, Any]:
+        """The areas by name."""
+        return self.__pydantic_extra__
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a rule has counted in one area of a stream: numbers, and lists or mappings of numbers."""
+
+    @classmethod
+    def restored(cls, saved: Mapping[str, Any]) -> Self:
+        """Return the counts that another process has saved with `asdict`."""
+        return cls(**{one.name: _numbers(saved[one.name]) for one in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AreaFrame:
+    """Who is in one area on one frame.
+
+    `stays` holds the open stays by track, those of hidden tracks too; `entered` and `left` are the stays that began
+    and ended with this frame, or by an edit before it (`is_unjudged`). `rows` has the row of every track on the frame
+    in `points` ((N, 2), its anchors in pixels) and `xyxy` ((N, 4) in pixels). When the rule is not active by its
+    schedule, and when the stream ends, it is not `is_active`: nobody is there, and what lasts has to end.
+    """
+
+    now_ns: int
+    is_active: bool
+    size_wh: tuple[int, int]
+    stays: Mapping[int, Stay]
+    entered: Sequence[Stay]
+    left: Sequence[Stay]
+    rows: Mapping[int, int]
+    points: Floats
+    xyxy: Boxes
+
+    def seen(self) -> Iterator[tuple[Stay, int]]:
+        """Yield the stays of those who are seen inside, with their rows."""
+        for stay in self.stays.values():
+            if stay.absent_ns is None:
+                yield stay, self.rows[stay.track_id]
+
+
+A = TypeVar("A", bound=Area)
+T = TypeVar("T", bound=Tally)
+
+
+class AreaWatch(ABC, Generic[A, T]):
+    """The rule of one area on one stream: its state. `update` is called with every frame, in order."""
+
+    longest_outside_ns: ClassVar[int] = 0
+    """A stay goes on while its track is seen outside for less than this, and for less than `gone`."""
+
+    def __init__(self, name: str, area: A, tally: T) -> None:
+        self.name, self.area, self.tally = name, area, tally
+        self.stays = Stays()
+        self.is_resting = False
+
+    @abstractmethod
+    def update(self, frame: AreaFrame) -> Iterator[RuleEvent]:
+        """Yield what happened on a frame."""
+
+    @abstractmethod
+    def counts(self) -> Mapping[str, int]:
+        """Return the counts that are drawn."""
+
+    @abstractmethod
+    def save(self) -> Saved:
+        """Return the state beside stays and tally."""
+
+    @abstractmethod
+    def restore(self, saved: Saved) -> None:
+        """Take over a saved state; the stays are there already."""
+
+
+W = TypeVar("W", bound=AreaWatch[Any, Any])
+
+
+class StreamAreas(StreamRule, Generic[W]):
+    """The areas of one stream, and the tracks inside. A subclass makes the tallies and watches of its rule."""
+
+    def __init__(self, options: AreaRule, earlier: StreamAreas[W] | None = None) -> None:
+        self._take(options)
+        self._containment = Containment(list(self._areas.values()), pixels=self._pixels)
+        self._last: TrackedObjects | None = None
+        """The objects of the latest frames."""
+        self._last_ns: int | None = None
+        self._interval_ns = 0
+        self.tally: dict[str, Any] = (
+            {name: self.make_tally() for name in self._areas} if earlier is None else dict(earlier.tally)
+        )
+        """The counts by area; those of areas that are gone are behind."""
+        self.watches = [self.make_watch(name, area, self.tally[name]) for name, area in self._areas.items()]
+
+    @abstractmethod
+    def make_tally(self) -> Tally:
+        """Return the counts of an area in which nothing has happened."""
+
+    @abstractmethod
+    def make_watch(self, name: str, area: Any, tally: Any) -> W:
+        """Return the state of the rule of one area."""
+
+    def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
+        """Convert the areas to pixels of frames of that size."""
+        return dict(zip(self._areas, self._containment.place(size_wh), strict=True))
+
+    def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
+        """Yield what happened in the areas on each frame."""
+        inside, counted, points = self._containment.judge(tracks)
+        self._last = tracks
+        for frame, (now_ns, own) in enumerate(zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True)):
+            active = None if tracks.active is None else tracks.active[frame].tolist()
+            ids = tracks.track_id[own].tolist()
+            self._interval_ns = 0 if self._last_ns is None else max(0, now_ns - self._last_ns)
+            self._last_ns = now_ns
+            yield [
+                *self._watch(
+                    now_ns,
+                    active,
+                    {track_id: row for row, track_id in enumerate(ids)},
+                    _by_area(ids, inside[own]),
+                    _by_area(ids, counted[own]),
+                    points[own],
+                    tracks.xyxy[own],
+                )
+            ]
+
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """Return the counts of each area."""
+        return {watch.name: watch.counts() for watch in self.watches}
+
+    def change(self, rule: AreaRule) -> None:
+        """Take over other areas, between two frames.
+
+        The last frame is judged anew by each area that is new or was redrawn (also when its classes, its anchor or its
+        margin changed). Who was inside and still is stays, with the time of entering. Who is inside because of the
+        change stays from the change on, and has not entered; who is outside because of it has not left. A hidden track
+        is judged when it is seen again.
+        """
+        before, pixels, watches = self._areas, self._pixels, self.watches
+        self._take(rule)
+        former = former_names(before, self._areas)
+        self.tally = continued_tally(self.tally, former=former, names=list(self._areas), make=self.make_tally)
+        numbers = {name: number for number, name in enumerate(before)}
+        places = [numbers[former[name]] if name in former else None for name in self._areas]
+        redrawn = {
+            number
+            for number, (name, area) in enumerate(self._areas.items())
+            if name not in former or self._pixels != pixels or area.drawing != before[former[name]].drawing
+        }
+        last = None if self._last is None else self._last.last_frame()
+        inside, counted = self._containment.change(
+            list(self._areas.values()), pixels=self._pixels, places=places, redrawn=redrawn, last=last
+        )
+        self.watches = []
+        for number, ((name, area), place) in enumerate(zip(self._areas.items(), places, strict=True)):
+            watch = self.make_watch(name, area, self.tally[name]) if place is None else watches[place]
+            watch.name, watch.area, watch.tally = name, area, self.tally[name]
+            self.watches.append(watch)
+            if number in redrawn and last is not None:
+                watch.stays.edit(
+                    self._last_ns or 0,
+                    inside=set(last.track_id[inside[:, number]].tolist()),
+                    counted=set(last.track_id[counted[:, number]].tolist()),
+                    visible=set(last.track_id.tolist()),
+                )
+
+    def save(self) -> Saved:
+        """Return the counts, the stays, and what each rule makes of them."""
+        return {
+            "drawings": drawings(self._areas, pixels=self._pixels),
+            "tally": {name: asdict(own) for name, own in self.tally.items()},
+            "containment": self._containment.save(),
+            "watches": [{"stays": watch.stays.save(), "state": watch.save()} for watch in self.watches],
+            "last_ns": self._last_ns,
+            "interval_ns": self._interval_ns,
+        }
+
+    def restore(self, saved: Saved) -> None:
+        """Go on with the counts, and with the stays in areas that look the same; other stays have ended, uncounted."""
+        moved = places_of(saved["drawings"], drawings(self._areas, pixels=self._pixels))
+        former: dict[int, int] = {now: before for before, now in moved.items()}
+        restored = type(self.make_tally()).restored
+        self.tally = {**self.tally, **{str(name): restored(own) for name, own in saved["tally"].items()}}
+        self._containment.restore(
+            saved["containment"], places=[former.get(number) for number in range(len(self._areas))]
+        )
+        for number, watch in enumerate(self.watches):
+            watch.tally = self.tally[watch.name]
+            if number in former:
+                own = saved["watches"][former[number]]
+                watch.stays.restore(own["stays"])
+                watch.restore(own["state"])
+        self._last_ns, self._interval_ns = saved["last_ns"], int(saved["interval_ns"])
+
+    def end(self) -> None:
+        """Count what lasts until now, and forget the tracks."""
+        if self._containment.size_wh is not None:
+            none = [False] * len(self.watches)
+            end_ns = (self._last_ns or 0) + self._interval_ns
+            list(self._watch(end_ns, none, {}, {}, {}, np.zeros((0, len(none), 2)), np.zeros((0, 4), np.float32)))
+        self._last = None
+
+    def _take(self, options: AreaRule) -> None:
+        self._areas, self._pixels, self._gone_ns = options.areas, options.pixels, options.gone
+
+    def _watch(
+        self,
+        now_ns: int,
+        active: Sequence[bool] | None,
+        visible: Mapping[int, int],
+        inside: Mapping[int, set[int]],
+        counted: Mapping[int, set[int]],
+        points: Floats,
+        xyxy: Boxes,
+    ) -> Iterator[RuleEvent]:
+        assert self._containment.size_wh is not None
+        size_wh = self._containment.size_wh
+        for number, watch in enumerate(self.watches):
+            is_active = active is None or active[number]
+            if not is_active and watch.is_resting:
+                continue
+            watch.is_resting = not is_active
+            stays = watch.stays
+            if not is_active:
+                entered, left = _NO_STAYS, stays.close(now_ns)
+            elif stays.open or stays.voided or number in counted:
+                entered, left = stays.update(
+                    now_ns,
+                    inside=inside.get(number, _NOBODY),
+                    counted=counted.get(number, _NOBODY),
+                    visible=visible.keys(),
+                    gone_ns=self._gone_ns,
+                    outside_ns=min(watch.longest_outside_ns, self._gone_ns),
+                )
+            else:
+                entered, left = _NO_STAYS, _NO_STAYS
+            yield from watch.update(
+                AreaFrame(now_ns, is_active, size_wh, stays.open, entered, left, visible, points[:, number], xyxy)
+            )
+
+
+Data: TypeAlias = dict[str, str | int | float]
+"""What is written with an event."""
+
+
+def seconds(nanoseconds: float) -> float:
+    """Return a duration as events and reports tell it."""
+    return round(nanoseconds / NANOSECONDS, 3)
+
+
+_NOBODY: frozenset[int] = frozenset()
+_NO_STAYS: list[Stay] = []
+
+
+def _by_area(ids: Sequence[int], mask: Mask) -> dict[int, set[int]]:
+    """Return the tracks of a mask (N, Z) by area."""
+    found: dict[int, set[int]] = {}
+    rows: npt.NDArray[np.intp]
+    rows, areas = np.nonzero(mask)
+    for row, area in zip(rows.tolist(), areas.tolist(), strict=True):
+        found.setdefault(area, set()).add(ids[row])
+    return found
+
+
+def _numbers(saved: Any) -> Any:
+    if isinstance(saved, Mapping):
+        return {str(key): int(value) for key, value in saved.items()}
+    return [int(value) for value in saved] if isinstance(saved, list) else int(saved)

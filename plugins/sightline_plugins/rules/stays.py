@@ -1,0 +1,137 @@
+"""Stays of tracks in one area, and states that have to last before they count. Sets of tracks in, stays out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+NEVER_NS = 1 << 62
+
+
+@dataclass(slots=True, eq=False)
+class Stay:
+    """The stay of one track in an area, from `entered_ns` on.
+
+    `absent_ns` is the time of the first frame on which it was missing, None while it is there. A stay that has ended
+    ended then.
+    """
+
+    track_id: int
+    entered_ns: int
+    absent_ns: int | None = None
+    is_outside: bool = False
+    """The track was seen outside since it has been missing."""
+    is_placed: bool = False
+    """An edit of the area began it: nobody entered."""
+    is_unjudged: bool = False
+    """An edit of the area ended it, or the track has been hidden since such an edit: nobody left."""
+
+
+@dataclass(slots=True, eq=False)
+class Stays:
+    """The open stays in one area of one stream; takes every frame in order.
+
+    A stay begins when a track is inside. It ends when the track was not inside for `outside_ns` and was seen outside
+    meanwhile, or was not seen for `gone_ns`: at the first frame on which it was missing.
+    """
+
+    open: dict[int, Stay] = field(default_factory=dict)
+    voided: list[Stay] = field(default_factory=list)
+    """Those that an edit has ended since the last frame."""
+
+    def update(
+        self,
+        now_ns: int,
+        *,
+        inside: Set[int],
+        counted: Set[int],
+        visible: Set[int],
+        gone_ns: int,
+        outside_ns: int = 0,
+    ) -> tuple[list[Stay], list[Stay]]:
+        """Return the stays that began and those that ended, each by track; unjudged ones are among the latter.
+
+        `inside` holds the tracks that are inside, `counted` those of them that may begin a stay (their class is
+        right), `visible` all tracks on the frame.
+        """
+        left, self.voided = self.voided, []
+        for stay in list(self.open.values()):
+            if stay.track_id in inside:
+                stay.absent_ns, stay.is_outside, stay.is_unjudged = None, False, False
+                continue
+            if stay.absent_ns is None:
+                stay.absent_ns = now_ns
+            stay.is_outside |= stay.track_id in visible
+            bridged_ns = gone_ns if not stay.is_outside else 0 if stay.is_unjudged else outside_ns
+            if now_ns - stay.absent_ns >= bridged_ns:
+                left.append(self.open.pop(stay.track_id))
+        entered = [Stay(track_id, now_ns) for track_id in sorted(counted - self.open.keys())]
+        self.open |= {stay.track_id: stay for stay in entered}
+        return entered, sorted(left, key=lambda stay: stay.track_id)
+
+    def edit(self, now_ns: int, *, inside: Set[int], counted: Set[int], visible: Set[int]) -> None:
+        """Judge the last frame by another outline: nobody enters or leaves by it."""
+        for track_id, stay in list(self.open.items()):
+            stay.is_unjudged = track_id not in inside
+            if stay.is_unjudged and track_id in visible:
+                stay.absent_ns = now_ns
+                self.voided.append(self.open.pop(track_id))
+        placed = sorted(counted - self.open.keys())
+        self.open |= {track_id: Stay(track_id, now_ns, is_placed=True) for track_id in placed}
+
+    def close(self, now_ns: int) -> list[Stay]:
+        """End all stays, those of hidden tracks when these vanished."""
+        left = [*self.voided, *self.open.values()]
+        self.open.clear()
+        self.voided.clear()
+        for stay in left:
+            stay.absent_ns = now_ns if stay.absent_ns is None else stay.absent_ns
+        return left
+
+    def save(self) -> list[dict[str, Any]]:
+        """Return the stays as plain values."""
+        return [asdict(stay) for stay in self.open.values()]
+
+    def restore(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Go on with saved stays."""
+        self.open = {one["track_id"]: Stay(**one) for one in saved}
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A state that begins when its condition has held for some time, and ends when it has not for some time.
+
+    `began_ns` and `ended_ns` are when the condition of the latest state began to hold, and when it no longer did.
+    """
+
+    is_on: bool = False
+    began_ns: int = 0
+    ended_ns: int = 0
+    since_ns: int | None = None
+    """Since when the condition has differed from the state."""
+
+    def update(self, now_ns: int, *, holds: bool, after_ns: int, clear_after_ns: int) -> bool:
+        """Take the condition on a frame; return whether the state changed."""
+        if holds == self.is_on:
+            self.since_ns = None
+            return False
+        self.since_ns = now_ns if self.since_ns is None else self.since_ns
+        if now_ns - self.since_ns < (after_ns if holds else clear_after_ns):
+            return False
+        if holds:
+            self.began_ns = self.since_ns
+        else:
+            self.ended_ns = self.since_ns
+        self.is_on, self.since_ns = holds, None
+        return True
+
+    def save(self) -> list[Any]:
+        """Return the state as plain values."""
+        return [self.is_on, self.began_ns, self.ended_ns, self.since_ns]
+
+    @classmethod
+    def restored(cls, saved: Sequence[Any]) -> Held:
+        """Return a saved state."""
+        is_on, began_ns, ended_ns, since_ns = saved
+        return cls(bool(is_on), int(began_ns), int(ended_ns), None if since_ns is None else int(since_ns))
