@@ -22,6 +22,7 @@ Measure = Literal["feet", "dwell", "paths"]
 _MOST_TRACKS = 1_024
 _MEMORY_NS = 60_000_000_000
 """A track that was not seen for longer passes its cells anew."""
+_LOOK_NS = 1_000_000_000
 
 
 def _passages() -> Passages:
@@ -44,6 +45,9 @@ class HeatTally:
     as_of_ns: int | None = None
     """When the sums were worth what they are."""
     passages: Passages = field(default_factory=_passages)
+    _there: npt.NDArray[np.int64] = field(init=False, repr=False)
+    """Tracks and cells of the frame before, in one number each."""
+    _looked_ns: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.clear()
@@ -51,11 +55,13 @@ class HeatTally:
     def clear(self) -> None:
         """Forget what is in the cells; the sums of the run stay."""
         cells = self.grid_wh[0] * self.grid_wh[1]
-        self.time, self.passed, self.passages = np.zeros(cells), np.zeros(cells), _passages()
+        self.time, self.passed = np.zeros(cells), np.zeros(cells)
+        self._forget_passages()
 
     def forget_tracks(self) -> None:
         """Forget who passed where, and the time of the stream: it has ended."""
-        self.passages, self.as_of_ns = _passages(), None
+        self.as_of_ns = None
+        self._forget_passages()
 
     def add_time(self, cells: Cells, seconds: Floats, *, now_ns: int) -> None:
         """Add the seconds (M,) until now to cells (M,)."""
@@ -64,9 +70,20 @@ class HeatTally:
         self.seconds += float(seconds.sum())
 
     def add_passages(self, track_id: npt.NDArray[np.int64], cells: Cells, *, now_ns: int) -> None:
-        """Count the tracks (M,) in the cells (M,) that each passes for the first time; those of a track in a row."""
+        """Count the tracks (M,) in the cells (M,) that each passes for the first time; those of a track in a row.
+
+        Who is in the cells of the frame before is looked at once a second only.
+        """
         self.fade(now_ns)
-        for own_id, pairs in groupby(zip(track_id.tolist(), cells.tolist(), strict=True), key=itemgetter(0)):
+        keys = track_id * len(self.time) + cells
+        if 0 <= now_ns - self._looked_ns < _LOOK_NS:
+            is_there = np.isin(keys, self._there)
+        else:
+            is_there, self._looked_ns = np.zeros(len(keys), np.bool_), now_ns
+        self._there = keys
+        moved = np.flatnonzero(~is_there)
+        pairs_of = zip(track_id[moved].tolist(), cells[moved].tolist(), strict=True)
+        for own_id, pairs in groupby(pairs_of, key=itemgetter(0)):
             is_new, new = self.passages.take(own_id, (cell for _, cell in pairs), now_ns=now_ns)
             self.tracks += is_new
             self.passed[new] += 1
@@ -117,6 +134,9 @@ class HeatTally:
                 passages.take(track_id, own, now_ns=seen_ns)
             self.time, self.passed, self.passages = time, passed, passages
         self.seconds, self.tracks, self.as_of_ns = seconds, tracks, as_of_ns
+
+    def _forget_passages(self) -> None:
+        self.passages, self._there = _passages(), np.zeros(0, np.int64)
 
     def _faded(self, seconds: Floats) -> Floats:
         """Return what seconds until now are worth when the first of them are older than the last."""
