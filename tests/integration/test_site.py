@@ -136,7 +136,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def visit(address: str, browser: Browser) -> Visit:
-    """A look at some pages on a phone."""
+    """What some pages show on a phone."""
     seen = Visit()
     with browser.new_context(viewport={"width": PHONE_WIDTH, "height": 844}) as context:
         page = context.new_page()
