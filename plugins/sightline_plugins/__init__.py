@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sightline_plugins.rules.loitering import Loitering
     from sightline_plugins.rules.parking import Parking
     from sightline_plugins.rules.queue import Queue
+    from sightline_plugins.rules.speed import Speed
     from sightline_plugins.rules.stopped import Stopped
     from sightline_plugins.rules.zones import Zones
     from sightline_plugins.sinks.coco import Coco
@@ -109,6 +110,7 @@ _HOMES = {
     "Rtsp": "sightline_plugins.sources.live.rtsp",
     "Segment": "sightline_plugins.infer.segment",
     "Snapshots": "sightline_plugins.sinks.snapshots",
+    "Speed": "sightline_plugins.rules.speed",
     "Sqlite": "sightline_plugins.sinks.sqlite",
     "Stopped": "sightline_plugins.rules.stopped",
     "Tensors": "sightline_plugins.infer.tensors",
@@ -165,6 +167,7 @@ __all__ = [
     "Rtsp",
     "Segment",
     "Snapshots",
+    "Speed",
     "Sqlite",
     "Stopped",
     "Tensors",

@@ -78,6 +78,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "replay": {"path": "det.txt", "label": "car"},
     "segment": {"model": "map.onnx", "labels": list(tiny_maps.CLASSES), **tiny_maps.PLAIN},
     "snapshots": {"path": "{stream}-{frame}.jpg"},
+    "speed": {"road": {"ground": {"from": [0, 0], "to": [1, 0], "length": 9}}},
     "sqlite": {"path": "{stream}.db"},
     "stopped": {"anywhere": {"after": "1s"}},
     "tensors": {"model": "map.onnx", "on": "car", **tiny_maps.PLAIN},

@@ -58,6 +58,10 @@ CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"path": "{stream}-{frame}.png", "limit": 2},
         {"path": "{stream}-{frame}.png", "limit": 4, "quality": 50},
     ),
+    "speed": (
+        {"a": {"ground": {"from": [0, 0], "to": [1, 0], "length": 9}}},
+        {"a": {"ground": {"from": [0, 0], "to": [1, 0], "length": 10}}, "unit": "mph"},
+    ),
     "stopped": ({"a": {"after": "1s"}}, {"a": {"after": "2s"}}),
     "tile": (
         {"video": "wall.mp4"},

@@ -1,4 +1,4 @@
-"""The rule contract: tracked objects of one stream in, as columns; events and running counts out.
+"""The rule contract: tracked objects of one stream in, as columns; events, attributes and running counts out.
 
 A rule element holds one or more named rules (`gate_in`, `plaza`). It subclasses `Rule` and makes a `StreamRule` for
 each stream; everything else is shared: which objects belong to which stream and frame, events in the order of frames,
@@ -107,6 +107,11 @@ class TrackedObjects:
             self._index[own],
         )
 
+    def with_attribute(self, objects: Objects, name: str, *, values: npt.NDArray[Any]) -> Objects:
+        """Return the batch's `objects`, of which these are some, with values (N,) of theirs that are not NaN."""
+        known = ~np.isnan(values)
+        return objects.with_values(name, rows=self._index[known], values=values[known])
+
     def labels(self, rows: npt.NDArray[np.intp]) -> list[str]:
         """Return the labels of these objects."""
         return self._objects.select(self._index[rows]).labels()
@@ -151,6 +156,13 @@ class StreamRule(ABC):
 
         Results must not depend on how many frames come together.
         """
+
+    def attributes(self) -> Mapping[str, npt.NDArray[Any]]:
+        """Return what was measured of the objects of the latest `update`: columns (N,) by name, NaN for nothing.
+
+        They become attributes of the objects, which `draw` shows and outputs write. Read when all frames were yielded.
+        """
+        return {}
 
     @abstractmethod
     def counts(self) -> Counts:
@@ -259,6 +271,7 @@ class RuleOperator(Operator):
         events: list[Event] = []
         overlays: list[tuple[Overlay, ...]] = [()] * len(batch)
         graphics: list[tuple[Graphic, ...]] = [()] * len(batch)
+        objects = batch.objects
         for (stream, size_wh), rows in _by_stream(batch).items():
             times_ns = [self._time_of_day(batch.frames[row]) for row in rows]
             watched = self._watched(stream, size_wh, batch.frames[rows[0]].pts_ns, times_ns[0])
@@ -273,7 +286,9 @@ class RuleOperator(Operator):
                     if self._is_reported(watched, event, now_ns)
                 ]
                 overlays[row], graphics[row] = self._overlays(watched), watched.rule.graphics()
-        return batch.with_events(events).with_overlays(overlays).with_graphics(graphics)
+            for name, values in watched.rule.attributes().items():
+                objects = tracks.with_attribute(objects, name, values=values)
+        return batch.with_objects(objects).with_events(events).with_overlays(overlays).with_graphics(graphics)
 
     def save(self, stream: Stream) -> Saved | None:
         """Return the state of the rules on a stream, and when it was."""

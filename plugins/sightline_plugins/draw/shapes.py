@@ -274,7 +274,7 @@ def _far(a: Point, b: Point, *, spacing: float) -> bool:
 
 
 _LONGEST = 40
-_BESIDES = ("_confidence", "_top")
+_BESIDES = ("_confidence", "_top", "_uncertainty")
 """Ends of names of attributes that only say more about another one."""
 
 Caption = tuple[str, ...]

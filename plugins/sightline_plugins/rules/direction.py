@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -98,10 +98,19 @@ class Direction(MotionRule):
     __pydantic_extra__: dict[str, DirectionArea] = Field(init=False)
 
     name: ClassVar[str] = "direction"
+    counted: ClassVar[tuple[str, ...]] = ("right", "wrong")
     shape: ClassVar[type[Shape]] = DirectionArea
+
+    @property
+    def areas(self) -> Mapping[str, DirectionArea]:
+        return self.__pydantic_extra__
 
     def monitor(self) -> DirectionMonitor:
         return DirectionMonitor()
+
+    def summary(self, tally: Tally) -> dict[str, Any]:
+        """Return how many objects went `right` and `wrong`."""
+        return dict(tally)
 
 
 class DirectionMonitor(Monitor):
@@ -124,11 +133,9 @@ class DirectionMonitor(Monitor):
             }
         )
 
-    def take(self, name: str, area: DirectionArea, tally: Tally) -> None:
-        self._name, self._area, self._tally = name, area, tally
-        self._least_cosine = float(np.cos(np.radians(area.tolerance)))
-        for key in ("right", "wrong"):
-            tally.setdefault(key, 0)
+    def take(self, name: str, rule: Direction, tally: Tally) -> None:
+        self._name, self._area, self._tally = name, rule.areas[name], tally
+        self._least_cosine = float(np.cos(np.radians(self._area.tolerance)))
 
     def place(self, size_wh: tuple[int, int], *, pixels: bool) -> None:
         self._allowed = _unit(self._area.allowed, size_wh=size_wh, pixels=pixels)
@@ -159,10 +166,6 @@ class DirectionMonitor(Monitor):
     def counts(self) -> dict[str, int]:
         """Return how many objects went `right` and `wrong`."""
         return {"right": int(self._tally["right"]), "wrong": int(self._tally["wrong"])}
-
-    def totals(self) -> dict[str, Any]:
-        """Return the same for the report."""
-        return self.counts()
 
     def _distance(self, seen: SeenObjects) -> Floats:
         distance = self._area.distance

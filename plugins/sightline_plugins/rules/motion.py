@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.state import Saved
 from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, polygon_edges
 from sightline_plugins.rules.noise import BoxNoise
 from sightline_plugins.rules.shapes import (
@@ -24,6 +25,7 @@ from sightline_plugins.rules.shapes import (
     ShapeRule,
     anchor_fractions,
     continued_tally,
+    drawings,
     former_names,
     in_pixels,
 )
@@ -54,6 +56,10 @@ class MotionArea(Shape):
     def distances(self) -> Iterator[tuple[str, Distance]]:
         """The distances in fractions of the frame's height (or pixels), by option."""
         yield from ()
+
+    @property
+    def drawing(self) -> tuple[object, ...]:
+        return *self.identity, self.polygon
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -107,8 +113,8 @@ class Monitor(ABC):
     table: TrackTable
 
     @abstractmethod
-    def take(self, name: str, area: Any, tally: Tally) -> None:
-        """Take over the rule's name, options and tally: before the first frame, and when they change."""
+    def take(self, name: str, rule: Any, tally: Tally) -> None:
+        """Take over the rule's name, the element with its options, and its tally: at first, and when they change."""
 
     @abstractmethod
     def update(self, seen: SeenObjects) -> list[RuleEvent]:
@@ -122,25 +128,51 @@ class Monitor(ABC):
     def counts(self) -> dict[str, int]:
         """Return the counts that are drawn."""
 
-    @abstractmethod
-    def totals(self) -> dict[str, Any]:
-        """Return the counts for the report: those that outlive the tracks."""
+    def values(self, seen: SeenObjects) -> Mapping[str, Floats]:
+        """Return attributes of the objects of `update`, each (N,) and NaN where there is no value."""
+        del seen
+        return {}
 
     @abstractmethod
     def place(self, size_wh: tuple[int, int], *, pixels: bool) -> None:
         """Take the size of the frames, and whether points are given in pixels of them."""
 
+    def stop(self, now_ns: int) -> list[RuleEvent]:
+        """Forget all tracks because the rule is not active any more, and return the events that end what lasts."""
+        del now_ns
+        self.table.clear()
+        return []
+
     def keep(self, kept: Mask) -> None:
         """Forget the tracks that are not in the mask (R,), without events."""
         self.table.keep(kept)
+
+    def save(self) -> Saved:
+        """Return the tracks."""
+        return self.table.save()
+
+    def restore(self, saved: Saved) -> None:
+        """Go on with the tracks of another process."""
+        self.table.restore(saved)
 
 
 class MotionRule(ShapeRule):
     """Base of rules of motion."""
 
+    counted: ClassVar[tuple[str, ...]]
+    """The names of what is in a tally."""
+
     def monitor(self) -> Monitor:
         """Make the monitor of a rule."""
         raise NotImplementedError
+
+    def summary(self, tally: Tally) -> dict[str, Any]:
+        """Return a tally as it stands in the report."""
+        raise NotImplementedError
+
+    def new_tally(self) -> Tally:
+        """Make the tally of a rule that has counted nothing."""
+        return dict.fromkeys(self.counted, 0)
 
     @model_validator(mode="after")
     def _distances_are_in_the_frame(self) -> Self:
@@ -165,12 +197,15 @@ class StreamMotion(StreamRule):
         self._areas: Mapping[str, MotionArea] = options.__pydantic_extra__
         self._noise = BoxNoise()
         self._size_wh: tuple[int, int] | None = None
-        self.tally: dict[str, Tally] = {name: {} for name in self._areas} if earlier is None else earlier.tally
+        self._attributes: dict[str, npt.NDArray[np.float32]] = {}
+        self.tally: dict[str, Tally] = (
+            {name: options.new_tally() for name in self._areas} if earlier is None else earlier.tally
+        )
         """The counts by rule; those of rules that are gone are behind."""
         self.monitors: dict[str, Monitor] = {}
-        for name, area in self._areas.items():
+        for name in self._areas:
             self.monitors[name] = options.monitor()
-            self.monitors[name].take(name, area, self.tally[name])
+            self.monitors[name].take(name, options, self.tally[name])
 
     def change(self, rule: MotionRule) -> None:
         """Take over other rules, between two frames.
@@ -182,14 +217,14 @@ class StreamMotion(StreamRule):
         former_areas, former_pixels, monitors = self._areas, self._options.pixels, self.monitors
         self._options, self._areas = rule, rule.__pydantic_extra__
         former = former_names(former_areas, self._areas)
-        self.tally = continued_tally(self.tally, former=former, names=list(self._areas), make=dict)
+        self.tally = continued_tally(self.tally, former=former, names=list(self._areas), make=rule.new_tally)
         redrawn = set()
         self.monitors = {}
         for name, area in self._areas.items():
             before = former_areas[former[name]] if name in former else None
             goes_on = before is not None and rule.pixels == former_pixels and before.identity == area.identity
             self.monitors[name] = monitors[former[name]] if goes_on else rule.monitor()
-            self.monitors[name].take(name, area, self.tally[name])
+            self.monitors[name].take(name, rule, self.tally[name])
             if before is not None and before.polygon != area.polygon:
                 redrawn.add(name)
         if self._size_wh is None:
@@ -226,9 +261,14 @@ class StreamMotion(StreamRule):
         xyxy = tracks.xyxy.astype(np.float64)
         looked = self._looked_at(tracks, points)
         monitors = list(self.monitors.values())
-        for now_ns, own in zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True):
+        self._attributes = {}
+        active = tracks.active
+        for frame, (now_ns, own) in enumerate(zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True)):
             events: list[RuleEvent] = []
             for number, monitor in enumerate(monitors):
+                if active is not None and not active[frame, number]:
+                    events += monitor.stop(now_ns)
+                    continue
                 rows = own.start + np.flatnonzero(looked[own, number])
                 seen = SeenObjects(
                     now_ns,
@@ -242,6 +282,9 @@ class StreamMotion(StreamRule):
                     self._scale,
                 )
                 events += monitor.update(seen)
+                for name, values in monitor.values(seen).items():
+                    column = self._attributes.setdefault(name, np.full(len(tracks), np.nan, np.float32))
+                    column[rows] = np.where(np.isnan(column[rows]), values, column[rows])
             yield events
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
@@ -250,13 +293,35 @@ class StreamMotion(StreamRule):
 
     def totals(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the counts for the report, also of rules that are gone."""
-        totals = {name: monitor.totals() for name, monitor in self.monitors.items()}
-        gone = [name for name in self.tally if name not in totals]
-        for name in gone:
-            monitor = self._options.monitor()
-            monitor.take(name, next(iter(self._areas.values())), self.tally[name])
-            totals[name] = monitor.totals()
-        return totals
+        return {name: self._options.summary(tally) for name, tally in self.tally.items()}
+
+    def attributes(self) -> Mapping[str, npt.NDArray[np.float32]]:
+        """Return what the rules measured of the objects of the latest frames; the first rule that has a value wins."""
+        return self._attributes
+
+    def save(self) -> Saved:
+        """Return the counts and the tracks."""
+        return {
+            "drawings": drawings(self._areas, pixels=self._options.pixels),
+            "size_wh": None if self._size_wh is None else list(self._size_wh),
+            "tally": {name: dict(tally) for name, tally in self.tally.items()},
+            "noise": self._noise.save(),
+            "monitors": {name: monitor.save() for name, monitor in self.monitors.items()},
+        }
+
+    def restore(self, saved: Saved) -> None:
+        """Go on with the counts, and with the tracks of rules that look the same."""
+        size_wh = saved["size_wh"]
+        self._size_wh = None if size_wh is None else (int(size_wh[0]), int(size_wh[1]))
+        self._noise.restore(saved["noise"])
+        empty = self._options.new_tally()
+        for name, tally in saved["tally"].items():
+            self.tally[str(name)] = {key: tally.get(key, 0) for key in empty}
+        present = drawings(self._areas, pixels=self._options.pixels)
+        for name in self._areas:
+            self.monitors[name].take(name, self._options, self.tally[name])
+            if saved["drawings"].get(name) == present[name]:
+                self.monitors[name].restore(saved["monitors"][name])
 
     def end(self) -> None:
         """Forget the tracks."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,11 +71,3 @@ class Stillness:
         table["away_ns"][rows] = np.where(moves, -1, away_ns)
         table["next_place"][rows], table["next_ns"][rows] = next_place, next_ns
         return rows, np.where(moves, away_ns, -1)
-
-    def save(self) -> dict[str, Any]:
-        """Return the tracks as plain values."""
-        return self.table.save()
-
-    def restore(self, saved: Mapping[str, Any]) -> None:
-        """Take over the saved tracks."""
-        self.table.restore(saved)

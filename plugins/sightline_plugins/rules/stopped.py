@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from sightline.graph.rule import RuleEvent
+from sightline.graph.rule_options import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
-from sightline_plugins.rules.geometry import Floats
+from sightline_plugins.rules.geometry import Floats, Mask
 from sightline_plugins.rules.motion import Distance, Monitor, MotionArea, MotionRule, SeenObjects, Tally
 from sightline_plugins.rules.shapes import Shape
 from sightline_plugins.rules.stillness import Stillness
@@ -40,9 +41,9 @@ class Stopped(MotionRule):
 
     An object that was not farther than `distance` from its place for the time `after` has stopped: an event `stopped`
     with `state` (`stopped`), `track_id` and `stopped_seconds`, which count from when it came to its place. When it
-    leaves, another one has the state `moving` and all of the time; the state is `gone` when its track ended. It has
-    left when it was away for half a second, so a box that jumps for a moment ends nothing. A gap in the track ends
-    nothing either if it is shorter than `gone`.
+    leaves, another one has the state `moving` and all of the time; the state is `gone` when its track or the rule's
+    schedule ended. It has left when it was away for half a second, so a box that jumps for a moment ends nothing. A gap
+    in the track ends nothing either if it is shorter than `gone`.
 
     `draw` shows how many stand now and how many have stopped so far; the report has the latter, and the mean of the
     times that ended.
@@ -55,10 +56,20 @@ class Stopped(MotionRule):
     __pydantic_extra__: dict[str, StoppedArea] = Field(init=False)
 
     name: ClassVar[str] = "stopped"
+    counted: ClassVar[tuple[str, ...]] = ("stopped", "ended", "nanoseconds")
     shape: ClassVar[type[Shape]] = StoppedArea
+
+    @property
+    def areas(self) -> Mapping[str, StoppedArea]:
+        return self.__pydantic_extra__
 
     def monitor(self) -> StoppedMonitor:
         return StoppedMonitor()
+
+    def summary(self, tally: Tally) -> dict[str, Any]:
+        """Return how many have `stopped`, and the `mean_stopped_seconds` of those that moved again or vanished."""
+        mean_ns = tally["nanoseconds"] / tally["ended"] if tally["ended"] else 0
+        return {"stopped": int(tally["stopped"]), "mean_stopped_seconds": round(mean_ns / NANOSECONDS, 3)}
 
 
 class StoppedMonitor(Monitor):
@@ -68,10 +79,8 @@ class StoppedMonitor(Monitor):
         self._stillness = Stillness({"stopped_ns": -1})
         self.table = self._stillness.table
 
-    def take(self, name: str, area: StoppedArea, tally: Tally) -> None:
-        self._name, self._area, self._tally = name, area, tally
-        for key in ("stopped", "ended", "nanoseconds"):
-            tally.setdefault(key, 0)
+    def take(self, name: str, rule: Stopped, tally: Tally) -> None:
+        self._name, self._area, self._tally = name, rule.areas[name], tally
 
     def place(self, size_wh: tuple[int, int], *, pixels: bool) -> None:
         """Do nothing: areas have no points of their own."""
@@ -93,6 +102,10 @@ class StoppedMonitor(Monitor):
             events.append(self._event(row, "stopped", now_ns - int(stopped_ns[row])))
         return events + self._gone(now_ns)
 
+    def stop(self, now_ns: int) -> list[RuleEvent]:
+        del now_ns
+        return self._forget(np.ones(len(self.table), np.bool_))
+
     def positions(self) -> Floats:
         return self.table["place"]
 
@@ -100,21 +113,17 @@ class StoppedMonitor(Monitor):
         """Return how many stand `now`, and how many have `stopped` so far."""
         return {"now": int(np.count_nonzero(self.table["stopped_ns"] >= 0)), "stopped": int(self._tally["stopped"])}
 
-    def totals(self) -> dict[str, Any]:
-        """Return how many have `stopped`, and the `mean_stopped_seconds` of those that moved again or vanished."""
-        tally = self._tally
-        mean_ns = tally["nanoseconds"] / tally["ended"] if tally["ended"] else 0
-        return {"stopped": int(tally["stopped"]), "mean_stopped_seconds": round(mean_ns / NANOSECONDS, 3)}
-
     def _gone(self, now_ns: int) -> list[RuleEvent]:
         """End what tracks did that were not seen for too long."""
         table = self.table
         is_gone = (table.seen_ns < now_ns) & (now_ns - table.seen_ns >= self._area.gone)
-        if not is_gone.any():
-            return []
-        stood = np.flatnonzero(is_gone & (table["stopped_ns"] >= 0)).tolist()
-        events = [self._ended(row, int(table.seen_ns[row]), "gone") for row in stood]
-        table.keep(~is_gone)
+        return self._forget(is_gone) if is_gone.any() else []
+
+    def _forget(self, rows: Mask) -> list[RuleEvent]:
+        """Forget tracks, and end the stops of those that stood when they were seen last."""
+        stood = np.flatnonzero(rows & (self.table["stopped_ns"] >= 0)).tolist()
+        events = [self._ended(row, int(self.table.seen_ns[row]), "gone") for row in stood]
+        self.table.keep(~rows)
         return events
 
     def _ended(self, row: int, end_ns: int, state: str) -> RuleEvent:
@@ -125,9 +134,11 @@ class StoppedMonitor(Monitor):
         return self._event(row, state, lasted_ns)
 
     def _event(self, row: int, state: str, lasted_ns: int) -> RuleEvent:
+        track_id = int(self.table.track_id[row])
         data: dict[str, str | int | float] = {
             "state": state,
-            "track_id": int(self.table.track_id[row]),
+            "track_id": track_id,
             "stopped_seconds": round(lasted_ns / NANOSECONDS, 3),
         }
-        return RuleEvent("stopped", self._name, data)
+        part = Part.BEGIN if state == "stopped" else Part.END
+        return RuleEvent("stopped", self._name, data, part, track_id)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightline.graph.state import Saved
+
 Column = npt.NDArray[Any]
 Indices = npt.NDArray[np.intp]
 Ids = npt.NDArray[np.int64]
@@ -70,7 +72,7 @@ class TrackTable:
         self._columns = {name: column[kept] for name, column in self._columns.items()}
         self._rows = {number: row for row, number in enumerate(self.track_id.tolist())}
 
-    def save(self) -> dict[str, Any]:
+    def save(self) -> Saved:
         """Return the table as plain values: lists by name of the column."""
         return {
             "track_id": self.track_id.tolist(),
@@ -78,7 +80,7 @@ class TrackTable:
             **{name: column.tolist() for name, column in self._columns.items()},
         }
 
-    def restore(self, saved: Mapping[str, Any]) -> None:
+    def restore(self, saved: Saved) -> None:
         """Take over a saved table. One with other columns than this one is forgotten."""
         self.clear()
         if saved.keys() != {"track_id", "seen_ns", *self._new}:

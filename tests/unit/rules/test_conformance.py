@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any, ClassVar
 
 from sightline.graph.registry import Registry
 from sightline.graph.rule import Rule
@@ -17,6 +17,7 @@ from sightline_plugins import (
     Loitering,
     Parking,
     Queue,
+    Speed,
     Stopped,
     Zones,
 )
@@ -54,24 +55,18 @@ class TestZonesThatComeAndGo(RuleConformance):
     changed = Zones.model_validate({"renamed": {"polygon": LEFT, "dwell": "80ms"}, "gone": "100ms"})
 
 
-class Unfinished(RuleConformance):
-    """Rules of motion, which neither obey a schedule nor outlive a process yet."""
-
-    @pytest.mark.xfail(strict=True, reason="rules of motion cannot be saved yet")
-    def test_another_process_goes_on_where_this_one_was_stopped(self) -> None:
-        super().test_another_process_goes_on_where_this_one_was_stopped()
-
-    @pytest.mark.xfail(strict=True, reason="rules of motion obey no schedule yet")
-    def test_outside_its_schedule_a_rule_sees_nothing(self) -> None:
-        super().test_outside_its_schedule_a_rule_sees_nothing()
-
-
-class TestDirection(Unfinished):
+class TestDirection(RuleConformance):
     element = Direction.model_validate({"lane": {"allowed": {"from": [0, 0.5], "to": [1, 0.5]}, "polygon": MIDDLE}})
     changed = Direction.model_validate({"lane": {"forbidden": 90, "polygon": LEFT}, "other": {"allowed": 180}})
 
 
-class TestStopped(Unfinished):
+class TestSpeed(RuleConformance):
+    ground: ClassVar[dict[str, Any]] = {"from": [0, 0.5], "to": [1, 0.5], "length": 16}
+    element = Speed.model_validate({"road": {"ground": ground, "window": "200ms", "limit": 10, "polygon": MIDDLE}})
+    changed = Speed.model_validate({"unit": "mph", "road": {"ground": ground, "window": "100ms", "polygon": LEFT}})
+
+
+class TestStopped(RuleConformance):
     element = Stopped.model_validate({"lane": {"after": "200ms", "distance": 0.5, "polygon": MIDDLE}})
     changed = Stopped.model_validate({"lane": {"after": "100ms", "polygon": LEFT}, "all": {"distance": 0.3}})
 
@@ -142,7 +137,6 @@ class TestFlowsOfWholeTrips(RuleConformance):
 def test_every_installed_rule_is_here() -> None:
     registry = Registry()
     kinds = {registry.element(name) for name in registry.element_names}
-    cases = [*RuleConformance.__subclasses__(), *Unfinished.__subclasses__()]
-    tested = {type(case.element) for case in cases if case.__module__ == __name__ and case is not Unfinished}
+    tested = {type(case.element) for case in RuleConformance.__subclasses__() if case.__module__ == __name__}
 
     assert tested == {kind for kind in kinds if issubclass(kind, Rule)}
