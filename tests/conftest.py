@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +32,22 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes take one file after the other, mix files that wait with files that compute.
+
+    Files of one folder are alike: five that wait for brokers would leave the processor idle, and five that open a
+    browser would fight for it. Files of unit tests are short, so that some of them come last.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    files = sorted({item.path for item in items})
+    units = [path for path in files if path.is_relative_to(REPOSITORY / "tests" / "unit")]
+    others = sorted(set(files) - set(units), key=lambda path: crc32(str(path.relative_to(REPOSITORY)).encode()))
+    places = {path: number / len(units) for number, path in enumerate(units)}
+    places |= {path: number / len(others) * 0.85 for number, path in enumerate(others)}
+    items.sort(key=lambda item: places[item.path])
 
 
 def missing(reason: str) -> None:
@@ -71,10 +88,16 @@ def _tokens_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where models and kernels that were compiled are kept till the end of the run, for all its processes."""
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this run share."""
     folder = tmp_path_factory.getbasetemp()
-    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "compiled"
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def compiled(run_folder: Path) -> Path:
+    """Where models and kernels that were compiled are kept till the end of the run, for all its processes."""
+    return run_folder / "compiled"
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,15 @@ from tests.integration.release.environments import Environment, new_environment
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
-    """The wheel of the working tree."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(command, cwd=repository, check=True, capture_output=True)
+def wheel(run_folder: Path, repository: Path) -> Path:
+    """The wheel of the working tree, built once for all processes of the run."""
+    folder = run_folder / "wheel"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not any(folder.glob("*.whl")):
+            command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+            subprocess.run(command, cwd=repository, check=True, capture_output=True)
     (built,) = folder.glob("*.whl")
     return built
 
