@@ -77,7 +77,17 @@ def plane_map(cut: Cut, placement: Placement, *, shift: tuple[int, int], resize:
     if cut.resizing is None:
         _fill_sampled(record, cut.inside, shift=shift, nearest=resize == "nearest")
         return PlaneMap(record)
-    return PlaneMap(record, _fill_resized(record, cut.resizing, placement, inside_xyxy=inside, resize=resize))
+    start_xy = placement.inner_xywh[:2]
+    return PlaneMap(record, _fill_resized(record, cut.resizing, start_xy, inside_xyxy=inside, resize=resize))
+
+
+def resized_map(size_wh: SizeWh, *, target_wh: SizeWh, resize: Resize) -> PlaneMap:
+    """The map for a whole plane of that size that is resized to all of another one, as `PlaneResizer` does."""
+    whole = (0, 0, *size_wh)
+    record = np.zeros((), PLANE_MAP)
+    record["inside_xyxy"] = whole
+    lists = _fill_resized(record, Resizing(whole, target_wh), (0, 0), inside_xyxy=whole, resize=resize)
+    return PlaneMap(record, lists)
 
 
 def _fill_sampled(record: npt.NDArray[Any], inside: Placement, *, shift: tuple[int, int], nearest: bool) -> None:
@@ -91,15 +101,15 @@ def _fill_sampled(record: npt.NDArray[Any], inside: Placement, *, shift: tuple[i
 def _fill_resized(
     record: npt.NDArray[Any],
     resizing: Resizing,
-    placement: Placement,
+    start_xy: tuple[int, int],
     *,
     inside_xyxy: tuple[int, int, int, int],
     resize: Resize,
 ) -> tuple[npt.NDArray[Any], ...]:
-    """Fill the record; returns the lists of columns and rows, if there are any."""
+    """Fill the record for what begins at `start_xy`; returns the lists of columns and rows, if there are any."""
     left, top, right, bottom = inside_xyxy
     size_wh, target_wh = (right - left, bottom - top), resizing.size_wh
-    origins = tuple(first - inner for first, inner in zip(resizing.first_xy, placement.inner_xywh[:2], strict=True))
+    origins = tuple(first - inner for first, inner in zip(resizing.first_xy, start_xy, strict=True))
     found = _lists(resize, size_wh=size_wh, target_wh=target_wh)
     if found:
         record["filter"] = Filter.AVERAGED if _is_averaged(resize, size_wh, target_wh) else Filter.LISTED

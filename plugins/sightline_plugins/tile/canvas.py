@@ -111,7 +111,7 @@ class FrameResizer:
         (height, width), (new_height, new_width) = plane.shape[:2], target.shape[:2]
         if (height, width) == (new_height, new_width):
             target[...] = plane
-        elif width < _AVERAGED_FROM * new_width and height < _AVERAGED_FROM * new_height:
+        elif not is_averaged((width, height), target_wh=(new_width, new_height)):
             cv2.resize(plane, (new_width, new_height), dst=target, interpolation=cv2.INTER_LINEAR)
         elif plane.ndim == 2:
             target[...] = self._averages.resize(plane, size_wh=(new_width, new_height))
@@ -156,6 +156,11 @@ def kind_for(surface: Surface) -> Kind:
     """The 4:2:0 kind that a frame is of, or is turned into with the least change."""
     pixel_format = PixelFormat.NV12 if surface.format is PixelFormat.NV12 else PixelFormat.I420
     return Kind(pixel_format, surface.matrix, surface.range)
+
+
+def is_averaged(size_wh: tuple[int, int], *, target_wh: tuple[int, int]) -> bool:
+    """Whether samples of a plane are averaged when it is made so small; else the two nearest each way are mixed."""
+    return any(size >= _AVERAGED_FROM * target for size, target in zip(size_wh, target_wh, strict=True))
 
 
 def _between(source: Kind, target: Kind) -> _Affine:

@@ -35,6 +35,10 @@ class Tile(Element):
     each, and a camera that sends nothing keeps its last image and is marked as lost. Streams that are added get a tile,
     and cameras that are removed lose it, while the video goes on.
 
+    The image is put together and encoded on the CPU. Frames in a GPU's memory are made as small as their tiles there
+    before they come down; the kernel was tested on the CPU, where its pixels are the same, and on no GPU yet
+    ([what has run on GPUs](../benchmarks/gpu.md)).
+
     The video has the name of the step (`id`), for `publish` and in reports. `select` shows one stream alone, and
     changes while the pipeline runs.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 from sightline.errors import SightlineError
 from sightline.graph import Element, Packets, RunsOn, Sink, Site
 from sightline.graph.fields import matching
 from sightline.media import Altered, Batch, Frame, Stream, Surface
+from sightline.media.surface import DeferredCopy
 from sightline_plugins.tile.canvas import BLACK, RED, FrameResizer, TileCanvas, kind_for
 from sightline_plugins.tile.grid import Rect, cells_of, grid_for, placed
 from sightline_plugins.tile.tile import Tile
@@ -22,6 +24,9 @@ from sightline_plugins.tile.timeline import (
     TileState,
     Timeline,
 )
+
+if TYPE_CHECKING:
+    from sightline_plugins.tile.cuda import CudaShrinker
 
 _SECOND_NS = 1_000_000_000
 
@@ -38,6 +43,11 @@ class Tiler(Sink):
         self._site = site
         self._stream = Stream(site.element_id or element.name, live=site.live)
         self._resizer = FrameResizer()
+        self._shrinker: CudaShrinker | None = None
+        if site.gpu is not None:
+            from sightline_plugins.tile.cuda import CudaShrinker
+
+            self._shrinker = CudaShrinker(site.gpu)
         self._canvas: TileCanvas | None = None
         self._layout: dict[str, Rect] = {}
         self._drawn: dict[str, TileState] = {}
@@ -99,8 +109,8 @@ class Tiler(Sink):
         return {self._stream.name: told}
 
     def runs_on(self) -> RunsOn:
-        """The CPU, where tiles are put together."""
-        return RunsOn()
+        """The CPU, where the image is put together."""
+        return RunsOn() if self._shrinker is None else RunsOn("cpu", "tiles are put together in host memory")
 
     def _make_timeline(self) -> Timeline:
         element, expected = self._element, self._expected
@@ -139,21 +149,44 @@ class Tiler(Sink):
         if layout != self._layout:
             canvas.clear((0, 0, *self._element.size))
             self._layout, self._drawn = layout, {}
-        for name, cell in layout.items():
-            state, drawn = tiles[name], self._drawn.get(name)
-            if drawn is None or drawn.surface is not state.surface or drawn.status is not state.status:
-                self._put(canvas, name, cell, state=state, drawn=drawn)
-                self._drawn[name] = state
+        changed = [name for name in layout if not _is_same(tiles[name], self._drawn.get(name))]
+        for name, image in zip(changed, self._on_host(tiles, changed), strict=True):
+            self._put(canvas, name, image, state=tiles[name], drawn=self._drawn.get(name))
+            self._drawn[name] = tiles[name]
         return canvas.surface
 
-    def _put(self, canvas: TileCanvas, name: str, cell: Rect, *, state: TileState, drawn: TileState | None) -> None:
-        surface = state.surface
-        if surface is not None:
-            rect = self._placed(surface, cell)
+    def _on_host(self, tiles: Mapping[str, TileState], names: Sequence[str]) -> list[DeferredCopy[Surface] | None]:
+        """The frames of these tiles in host memory: those of a GPU on their way, as small as their tiles."""
+        found = {name: surface for name in names if (surface := tiles[name].surface) is not None}
+        shrinker = self._shrinker
+        if shrinker is not None:
+            sizes = {name: _size_of(self._placed(surface, self._layout[name])) for name, surface in found.items()}
+            large = [
+                name
+                for name, surface in found.items()
+                if shrinker.takes(surface) and prod(sizes[name]) < prod(surface.size_wh)
+            ]
+            small = shrinker.shrunk([(found[name], sizes[name]) for name in large])
+            found |= zip(large, small, strict=True)
+        copies = {name: surface.begin_to_host() for name, surface in found.items()}
+        return [copies.get(name) for name in names]
+
+    def _put(
+        self,
+        canvas: TileCanvas,
+        name: str,
+        image: DeferredCopy[Surface] | None,
+        *,
+        state: TileState,
+        drawn: TileState | None,
+    ) -> None:
+        cell = self._layout[name]
+        if image is not None and state.surface is not None:
+            rect = self._placed(state.surface, cell)
             before = None if drawn is None else drawn.surface
             if rect != cell and (before is None or self._placed(before, cell) != rect or self._has_label(drawn)):
                 canvas.clear(cell)
-            canvas.put(surface.to_host(), rect)
+            canvas.put(image.wait(), rect)
         if self._has_label(state):
             is_shown = state.status is Status.SHOWN
             words = [name] if self._element.labels else []
@@ -185,14 +218,25 @@ class Tiler(Sink):
         layout = self._layout or self._cells(self._expected)
         whole = (0, 0, *self._element.size)
         cell = layout.get(name) or next(iter(layout.values()), whole)
-        left, top, right, bottom = self._placed(surface, cell)
-        if (right - left) * (bottom - top) >= surface.size_wh[0] * surface.size_wh[1]:
-            return surface.to_host()
-        return self._resizer.shrunk(surface.to_host(), (right - left, bottom - top))
+        size_wh = _size_of(self._placed(surface, cell))
+        if prod(size_wh) >= prod(surface.size_wh):
+            return surface
+        if self._shrinker is not None and self._shrinker.takes(surface):
+            return self._shrinker.shrunk([(surface, size_wh)])[0]
+        return self._resizer.shrunk(surface.to_host(), size_wh)
 
     def _warn_of_late(self, names: Sequence[str]) -> None:
         text = "the streams are too far apart to be matched by their timestamps, and no longer waited for: "
         self._site.warn(text + ", ".join(names))
+
+
+def _is_same(state: TileState, drawn: TileState | None) -> bool:
+    return drawn is not None and drawn.surface is state.surface and drawn.status is state.status
+
+
+def _size_of(rect: Rect) -> tuple[int, int]:
+    left, top, right, bottom = rect
+    return right - left, bottom - top
 
 
 def _in_order(names: Iterable[str], patterns: Sequence[str] | None) -> list[str]:
