@@ -36,9 +36,9 @@ audit: dev
 rewritten: dev
 	-@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only $(SUITES) > /dev/null
 
-# Five test files at a time: while some wait for a camera or a broker, the others compute (`tests/conftest.py` mixes
+# Six test files at a time: while some wait for a camera or a broker, the others compute (`tests/conftest.py` mixes
 # them). A test that hangs or crashes ends the run. Modules are compiled first, because many tests start processes.
-PYTEST := $(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 25 --durations-min 5
+PYTEST := $(BIN)/pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 25 --durations-min 5
 SUITES := tests/integration tests/parity tests/conformance tests/unit
 tests: dev
 	$(BIN)/python -m compileall -q pipeline plugins tools

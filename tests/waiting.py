@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 
@@ -15,5 +16,14 @@ def wait_until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + LIMIT_SECONDS
     while not condition():
         if time.monotonic() > end:
-            pytest.fail("it did not come to that")
+            pytest.fail(f"it did not come to that: {asked(condition)}")
         time.sleep(0.01)
+
+
+def asked(condition: Callable[[], object]) -> str:
+    """Return what a condition asks and about what, for the message of a wait that fails."""
+    try:
+        source, variables = inspect.getsource(condition).strip(), inspect.getclosurevars(condition).nonlocals
+    except (OSError, TypeError):  # not a function of a file
+        return repr(condition)
+    return f"{source}, with {variables}"

@@ -18,6 +18,7 @@ from sightline import Pipeline
 from sightline.server import Listener, listen
 from sightline.server.credentials import Role, TokenFile
 from tests.conftest import missing
+from tests.waiting import asked
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 Lint = Callable[[str], str]
@@ -57,7 +58,7 @@ def wait_for(condition: Callable[[], T | None], *, seconds: float = 60) -> T:
     """Wait until something is so, and return it; fail when it is not in time."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not become so in time"
+        assert time.monotonic() < deadline, f"it did not become so in time, but {found!r}: {asked(condition)}"
         time.sleep(0.02)
     return found
 
