@@ -15,6 +15,7 @@ from sightline import Pipeline
 from sightline.client import Client
 from sightline.server import Listener, listen
 from sightline.server.credentials import Role, TokenFile
+from sightline_plugins import HeatMaps
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -397,3 +398,21 @@ def test_cuts_divide_the_area_and_nothing_is_lost(editor: Editor) -> None:
         found, area, whole = editor.page.evaluate(script, [polygon, segment])
         assert found == parts, (polygon, segment)
         assert not parts or area == pytest.approx(whole, abs=1e-3)
+
+
+def test_a_polygon_that_may_be_left_out_is_drawn_and_two_numbers_are_no_ends_of_a_zone(editor: Editor) -> None:
+    editor.open()
+    told = {"outline": HeatMaps.outline, "json_schema": HeatMaps.model_json_schema()}
+
+    corners, form = editor.page.evaluate(
+        """async (told) => {
+            const {drawingOf, formSchema} = await import("/dashboard/parts/shapes.js");
+            const drawing = drawingOf(told);
+            return [drawing.corners, Object.keys(formSchema(drawing).properties)];
+        }""",
+        told,
+    )
+
+    assert corners == "polygon"
+    assert {"grid", "measure", "half_life"} <= set(form)
+    assert "polygon" not in form

@@ -5,6 +5,7 @@ import { isInside, within } from "./geometry.js";
 const resolved = (schema, root) => (schema?.$ref ? root.$defs[schema.$ref.split("/").pop()] : schema);
 const isPoint = (schema) => schema?.type === "array" && schema.minItems === 2 && schema.maxItems === 2;
 const isPoints = (schema) => schema?.type === "array" && isPoint(schema.items);
+const given = (schema) => schema?.anyOf?.find((one) => one.type !== "null") ?? schema; // of an option that may be left out
 
 /**
  * How the rules of an element are drawn: `{outline, options, corners, ends, element}`. `options` is the schema of a
@@ -14,8 +15,8 @@ const isPoints = (schema) => schema?.type === "array" && isPoint(schema.items);
 export function drawingOf({ outline, json_schema: root }) {
   const options = resolved(root.additionalProperties, root);
   const properties = Object.entries(options?.properties ?? {});
-  const corners = properties.find(([, one]) => isPoints(one))?.[0] ?? null;
-  const ends = properties.filter(([, one]) => isPoint(one)).map(([name]) => name);
+  const corners = properties.find(([, one]) => isPoints(given(one)))?.[0] ?? null;
+  const ends = outline === "line" ? properties.filter(([, one]) => isPoint(one)).map(([name]) => name) : [];
   if (outline === "line" ? ends.length !== 2 : !corners) return null;
   return { outline, options: { ...options, $defs: root.$defs }, corners, ends, element: root };
 }

@@ -88,6 +88,7 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
     const step = stepOf(shape.element);
     if (!step?.drawing || !worksOn(step.streams, stream.name) || (step.isPixels && !stream.size)) return [];
     const points = pointsOf(shape.options, step.drawing, sizeFor(step));
+    if (points.length === 0) return []; // a rule of the whole frame
     const before = draft.base.find((one) => one.id === shape.id);
     const running = before && rules.data.find((one) => one.element === before.element && one.name === before.name);
     return [{
