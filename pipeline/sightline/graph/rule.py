@@ -368,14 +368,17 @@ class RuleOperator(Operator):
         return watched
 
     def _overlays(self, watched: _Watched) -> tuple[Overlay, ...]:
-        """Return the overlays for the present counts: the same ones until a count changes."""
+        """Return the overlays for the present counts: the same ones until their counts change."""
         counts = watched.rule.counts()
         shown = tuple([tuple(counts[name].items()) for name in watched.outlines])
         if shown != watched.shown:
+            before: Sequence[Overlay | None] = [None] * len(shown) if watched.shown is None else watched.overlays
             watched.shown = shown
             watched.overlays = tuple(
-                Overlay(self._rule.outline, name, points, own)
-                for (name, points), own in zip(watched.outlines.items(), shown, strict=True)
+                former
+                if former is not None and former.counts == own
+                else Overlay(self._rule.outline, name, points, own)
+                for (name, points), own, former in zip(watched.outlines.items(), shown, before, strict=True)
             )
         return watched.overlays
 

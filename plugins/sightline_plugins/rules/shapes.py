@@ -211,9 +211,13 @@ def fixed_margins(margins: Iterable[Margin], *, height: float) -> Floats:
 
 def measured_margins(margins: Iterable[Margin], *, noise: Floats) -> Floats:
     """Return margins (N, K) in pixels of N boxes whose edges have these deviations (N,), 0 for those that are fixed."""
-    factors = np.array([NOISE_MARGIN if margin == "auto" else 0.0 for margin in margins])
-    measured: Floats = noise[:, None] * factors
+    measured: Floats = noise[:, None] * measured_widths(margins)
     return measured
+
+
+def measured_widths(margins: Iterable[Margin]) -> Floats:
+    """Return how wide the margins (K,) are in standard deviations of the box, 0 for those that are fixed."""
+    return np.array([NOISE_MARGIN if margin == "auto" else 0.0 for margin in margins])
 
 
 def in_pixels(points: Sequence[Point], *, size_wh: tuple[int, int], pixels: bool) -> Floats:

@@ -282,11 +282,13 @@ class ZoneMonitor:
         numbers = [0] * len(self.zones)
         for zone, _ in self._entered_ns.keys() & inside:
             numbers[zone] += 1
-        for zone, (number, counts, options) in enumerate(zip(numbers, self.counts, self.zones, strict=True)):
+        for counts, number in zip(self.counts, numbers, strict=True):
             counts.inside = number
-            counts.largest = max(counts.largest, number)
+            if number > counts.largest:
+                counts.largest = number
+        for zone, options in enumerate(self.zones):
             if options.limit is not None:
-                yield from self._crowd(zone, is_over=number > options.limit, now_ns=now_ns)
+                yield from self._crowd(zone, is_over=numbers[zone] > options.limit, now_ns=now_ns)
 
     def _crowd(self, zone: int, *, is_over: bool, now_ns: int) -> Iterator[ZoneChange]:
         crowd = self._crowds.setdefault(zone, _Crowd())

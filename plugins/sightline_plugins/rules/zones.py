@@ -16,15 +16,8 @@ from sightline.graph.rule_options import Part
 from sightline.graph.state import Saved
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
-from sightline_plugins.rules.geometry import (
-    Floats,
-    Mask,
-    anchor_points,
-    distance_to_edges,
-    inside_polygons,
-    polygon_edges,
-)
-from sightline_plugins.rules.noise import BoxNoise
+from sightline_plugins.rules.geometry import Mask
+from sightline_plugins.rules.settling import ZoneSettling
 from sightline_plugins.rules.shapes import (
     Anchor,
     Location,
@@ -39,12 +32,10 @@ from sightline_plugins.rules.shapes import (
     fixed_margins,
     former_names,
     in_pixels,
-    measured_margins,
+    measured_widths,
     places_of,
 )
 from sightline_plugins.rules.zone_monitor import Change, ZoneChange, ZoneCounts, ZoneLimits, ZoneMonitor
-
-_MOST_REPORTED = 10_000
 
 
 class Zone(Shape):
@@ -119,9 +110,7 @@ class StreamZones(StreamRule):
 
     def __init__(self, options: Zones, earlier: StreamZones | None = None) -> None:
         self._take(options)
-        self._noise = BoxNoise()
-        self._reported: dict[int, Mask] = {}
-        self._unsettled: dict[int, Mask] = {}
+        self._settling = ZoneSettling(len(self._names))
         self._size_wh: tuple[int, int] | None = None
         self._last: TrackedObjects | None = None
         """The objects of the latest frames."""
@@ -151,11 +140,7 @@ class StreamZones(StreamRule):
             if name not in former or self._pixels != former_pixels or zone.drawing != former_zones[former[name]].drawing
         }
         last, inside, counted = self._judge_last(redrawn)
-        self._reported = {track_id: _moved(mask, places, redrawn) for track_id, mask in self._reported.items()}
-        self._unsettled = {track_id: _moved(mask, places, redrawn) for track_id, mask in self._unsettled.items()}
-        for track_id, row in zip(last, counted, strict=True):
-            if track_id in self._reported:
-                self._reported[track_id] |= row
+        self._settling.change(places, redrawn=redrawn, inside=dict(zip(last.tolist(), counted, strict=True)))
         self.monitor.change(
             self._limits,
             [self.tally[name] for name in self._names],
@@ -171,9 +156,14 @@ class StreamZones(StreamRule):
         """Convert the zones to pixels of frames of that size."""
         self._size_wh = size_wh
         corners = [in_pixels(zone.polygon, size_wh=size_wh, pixels=self._pixels) for zone in self._zones.values()]
-        self._edges = polygon_edges(corners)
         height = 1 if self._pixels else size_wh[1]
-        self._margins = fixed_margins((zone.margin for zone in self._zones.values()), height=height)
+        margins = [zone.margin for zone in self._zones.values()]
+        self._settling.place(
+            corners,
+            fractions=self._fractions,
+            margins=fixed_margins(margins, height=height),
+            widths=measured_widths(margins),
+        )
         outlines = (tuple((x, y) for x, y in polygon.tolist()) for polygon in corners)
         return dict(zip(self._names, outlines, strict=True))
 
@@ -183,10 +173,12 @@ class StreamZones(StreamRule):
         self._last = tracks
         for now_ns, own in zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True):
             track_id = tracks.track_id[own]
+            present = _presences(track_id, inside[own])
+            is_same = counted is inside or np.array_equal(inside[own], counted[own])
             changes = self.monitor.update(
                 now_ns,
-                inside=_presences(track_id, inside[own]),
-                counted=_presences(track_id, counted[own]),
+                inside=present,
+                counted=present if is_same else _presences(track_id, counted[own]),
                 visible=set(track_id.tolist()),
             )
             yield [self._event(change) for change in changes]
@@ -207,24 +199,15 @@ class StreamZones(StreamRule):
         return {
             "drawings": drawings(self._zones, pixels=self._pixels),
             "tally": {name: asdict(own) for name, own in self.tally.items()},
-            "noise": self._noise.save(),
-            "reported": [[track_id, mask.tolist()] for track_id, mask in self._reported.items()],
-            "unsettled": [[track_id, mask.tolist()] for track_id, mask in self._unsettled.items()],
+            "settling": self._settling.save(),
             "monitor": self.monitor.save(),
         }
 
     def restore(self, saved: Saved) -> None:
         """Go on with the counts, and with the stays in zones that look the same; other stays have ended, uncounted."""
         moved = places_of(saved["drawings"], drawings(self._zones, pixels=self._pixels))
-        places: list[int | None] = [None] * len(self._names)
-        for before, now in moved.items():
-            places[now] = before
         tally = {str(name): ZoneCounts(**own) for name, own in saved["tally"].items()}
-        self._noise.restore(saved["noise"])
-        self._reported, self._unsettled = (
-            {int(track_id): _moved(np.array(mask, np.bool_), places, frozenset()) for track_id, mask in saved[name]}
-            for name in ("reported", "unsettled")
-        )
+        self._settling.restore(saved["settling"], moved, count=len(saved["drawings"]))
         self.tally = {**self.tally, **tally}
         self.monitor.counts = [self.tally[name] for name in self._names]
         self.monitor.restore(saved["monitor"], moved)
@@ -232,6 +215,7 @@ class StreamZones(StreamRule):
     def end(self) -> None:
         """End the stays that are still open."""
         self.monitor.close()
+        self._settling.clear()
         self._last = None
 
     def _take(self, options: Zones) -> None:
@@ -240,7 +224,11 @@ class StreamZones(StreamRule):
         self._gone_ns = options.gone
         self._names = list(self._zones)
         self._fractions = anchor_fractions(zone.anchor for zone in self._zones.values())
-        self._is_measured = any(zone.margin == "auto" for zone in self._zones.values())
+        self._zones_of: dict[tuple[str, ...], list[int]] = {}
+        """The numbers of the zones for each set of classes."""
+        for number, zone in enumerate(self._zones.values()):
+            if zone.classes is not None:
+                self._zones_of.setdefault(zone.classes, []).append(number)
         self._limits = [ZoneLimits(zone.dwell, zone.limit, zone.limit_after) for zone in self._zones.values()]
 
     def _judge_last(self, redrawn: Set[int]) -> tuple[npt.NDArray[np.int64], Mask, Mask]:
@@ -252,7 +240,7 @@ class StreamZones(StreamRule):
             return np.zeros(0, np.int64), nobody, nobody
         self.place(self._size_wh)
         last = self._last.last_frame()
-        inside, counted = self._within(anchor_points(last.xyxy, fractions=self._fractions))
+        inside, counted = self._settling.look(last.xyxy)
         wanted = np.zeros(inside.shape, np.bool_)
         for number in redrawn:
             zone = list(self._zones.values())[number]
@@ -261,52 +249,14 @@ class StreamZones(StreamRule):
                 wanted[:, number] = False
         return last.track_id, inside & wanted, counted & wanted
 
-    def _within(self, points: Floats) -> tuple[Mask, Mask]:
-        """Return masks (N, Z): which points are within the margin of a zone, and which are inside."""
-        inside = counted = inside_polygons(points, edges=self._edges)
-        if self._margins.any():
-            inside = inside | (distance_to_edges(points, edges=self._edges) < self._margins)
-        return inside, counted
-
     def _inside(self, tracks: TrackedObjects) -> tuple[Mask, Mask]:
         """Return masks (N, Z): which objects stay in a zone if they were there, and which enter if they were not."""
-        points = anchor_points(tracks.xyxy, fractions=self._fractions)
-        inside, counted = self._within(points)
-        if self._is_measured:
-            trembling = measured_margins(
-                (zone.margin for zone in self._zones.values()), noise=self._noise.update(tracks)
-            )
-            counted = inside = self._settle(tracks, inside, points, trembling)
-        for number, zone in enumerate(self._zones.values()):
-            if zone.classes is not None:
-                counted = counted.copy() if counted is inside else counted
-                counted[:, number] &= tracks.has_label(zone.classes)
+        inside, counted = self._settling.judge(tracks)
+        for classes, zones in self._zones_of.items():
+            counted[:, zones] &= tracks.has_label(classes)[:, None]
         if (seen := tracks.when_active()) is not None:
             inside, counted = inside & seen, counted & seen
         return inside, counted
-
-    def _settle(self, tracks: TrackedObjects, inside: Mask, points: Floats, trembling: Floats) -> Mask:
-        """Return the mask (N, Z) without the coming and going of boxes that tremble on an edge.
-
-        A track that comes or goes does so at once; until it is farther from the edge than its box trembles, on one side
-        or the other, it stays where it is.
-        """
-        settled = inside.copy()
-        far = distance_to_edges(points, edges=self._edges) > trembling if trembling.any() else None
-        for row, track_id in enumerate(tracks.track_id.tolist()):
-            now, before = inside[row], self._reported.get(track_id)
-            unsettled = self._unsettled.pop(track_id, None)
-            if before is not None and far is not None and (unsettled is not None or not far[row].all()):
-                held = (now != before) & ~far[row] & (False if unsettled is None else unsettled)
-                now = settled[row] = np.where(held, before, now)
-                unsettled = ~far[row] & ((now != before) | (False if unsettled is None else unsettled))
-                if unsettled.any():
-                    self._unsettled[track_id] = unsettled
-            self._reported[track_id] = now
-        if len(self._reported) > _MOST_REPORTED:
-            visible = set(tracks.track_id.tolist())
-            self._reported = {one: mask for one, mask in self._reported.items() if one in visible}
-        return settled
 
     def _event(self, change: ZoneChange) -> RuleEvent:
         name, kind = self._names[change.zone], change.change
@@ -323,14 +273,8 @@ class StreamZones(StreamRule):
         return RuleEvent("zone", name, data, part, change.track_id)
 
 
-def _moved(mask: Mask, places: Sequence[int | None], redrawn: Set[int]) -> Mask:
-    """Return a mask (Z,) of the former zones for the present ones; False where they are new or redrawn."""
-    kept = [False if before is None or number in redrawn else mask[before] for number, before in enumerate(places)]
-    return np.array(kept, np.bool_)
-
-
 def _presences(track_id: npt.NDArray[np.int64], inside: Mask) -> set[tuple[int, int]]:
-    rows, zones = np.nonzero(inside)
+    rows, zones = np.divmod(np.flatnonzero(inside), inside.shape[1])
     return set(zip(zones.tolist(), track_id[rows].tolist(), strict=True))
 
 

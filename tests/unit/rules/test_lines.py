@@ -11,7 +11,7 @@ from sightline.devices import Device
 from sightline.graph import Site
 from sightline.media import Batch, Overlay
 from sightline.testing import run_element
-from sightline_plugins.rules.lines import Line, Lines, StreamLines
+from sightline_plugins.rules.lines import Line, Lines
 
 LEVEL = {"from": [0.2, 0.5], "to": [0.8, 0.5]}
 DOWN = path([(50, 40), (50, 60)])
@@ -152,14 +152,17 @@ def test_totals_outlive_the_run() -> None:
 
 def test_tracks_long_gone_are_forgotten() -> None:
     rule = lines().build(Site(device=Device()))
-    stream = None
-    for batch in scene({number: {number: (50, 40)} for number in range(200)}, frames=200, fps=1):
+    batches = scene({number: {number: (50, 40)} for number in range(200)}, frames=200, fps=1)
+    for batch in batches:
         rule.process(batch)
-        stream = batch.frames[0].stream
-    assert stream is not None
-    watched = rule._streams[stream].rule
-    assert isinstance(watched, StreamLines)
-    assert len(watched.counter) == 61
+    saved = rule.save(batches[0].frames[0].stream)
+    assert saved is not None
+    assert len(saved["rules"]["settling"]["tracks"]["track_id"]) <= 2 * 61
+
+
+def test_a_track_that_was_not_seen_for_long_is_another_one() -> None:
+    walk = {0: (50.0, 40.0), 61: (50.0, 60.0), 62: (50.0, 40.0)}
+    assert directions(lines(), scene({1: walk}, frames=63, fps=1)) == ["out"]
 
 
 def test_events_stand_in_the_order_of_frames_lines_and_rows() -> None:
