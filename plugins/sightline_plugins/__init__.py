@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from sightline_plugins.track.multi_camera.element import MultiCamera
     from sightline_plugins.track.track import Track
     from sightline_plugins.warp.dewarp import Dewarp
+    from sightline_plugins.warp.stabilise import Stabilise
 
 decline_telemetry()  # before any module here imports ONNX Runtime
 
@@ -112,6 +113,7 @@ _HOMES = {
     "Snapshots": "sightline_plugins.sinks.snapshots",
     "Speed": "sightline_plugins.rules.speed",
     "Sqlite": "sightline_plugins.sinks.sqlite",
+    "Stabilise": "sightline_plugins.warp.stabilise",
     "Stopped": "sightline_plugins.rules.stopped",
     "Tensors": "sightline_plugins.infer.tensors",
     "Tile": "sightline_plugins.tile.tile",
@@ -169,6 +171,7 @@ __all__ = [
     "Snapshots",
     "Speed",
     "Sqlite",
+    "Stabilise",
     "Stopped",
     "Tensors",
     "Tile",

@@ -80,6 +80,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "snapshots": {"path": "{stream}-{frame}.jpg"},
     "speed": {"road": {"ground": {"from": [0, 0], "to": [1, 0], "length": 9}}},
     "sqlite": {"path": "{stream}.db"},
+    "stabilise": {},
     "stopped": {"anywhere": {"after": "1s"}},
     "tensors": {"model": "map.onnx", "on": "car", **tiny_maps.PLAIN},
     "tile": {"video": "wall.mp4"},

@@ -28,10 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.graph.tracker import Luma, Matches, Predictions, Tracker, Vectors
+from sightline_plugins.flow.camera_motion import CameraMotion
 from sightline_plugins.track.adaptive_appearance import AdaptiveAppearance
 from sightline_plugins.track.adaptive_memory import AdaptiveMemory
 from sightline_plugins.track.adaptive_options import AdaptiveOptions, MatchingThresholds
-from sightline_plugins.track.camera_motion import CameraMotion
 from sightline_plugins.track.kalman import MotionModel, expected_boxes, predict
 from sightline_plugins.track.tracks import Integers, TrackColumns, TrackState
 from sightline_plugins.track.visual import FollowerModel, VisualFollower

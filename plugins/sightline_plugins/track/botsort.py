@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sightline.graph.tracker import NO_TRACK, Luma, Tracker
 from sightline.media.boxes import Boxes, iou_matrix
-from sightline_plugins.track.camera_motion import CameraMotion
+from sightline_plugins.flow.camera_motion import CameraMotion
 from sightline_plugins.track.cascade import Floats, Indices, Mask, Round
 from sightline_plugins.track.frame_tracker import (
     HIGH,

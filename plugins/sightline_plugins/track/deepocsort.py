@@ -19,8 +19,8 @@ from pydantic import Field
 from sightline.graph.fields import Fraction
 from sightline.graph.tracker import Luma, Tracker, Vectors
 from sightline.media.boxes import Boxes, iou_matrix
+from sightline_plugins.flow.camera_motion import CameraMotion
 from sightline_plugins.track.appearance import unit
-from sightline_plugins.track.camera_motion import CameraMotion
 from sightline_plugins.track.cascade import Floats, Indices, Mask, Pairwise
 from sightline_plugins.track.frame_tracker import Confidences, Integers
 from sightline_plugins.track.motion import Motion, SizeMotion

@@ -1,13 +1,13 @@
 """Taking the pixels of an image from other places of another, plane by plane, as these were decoded.
 
-`remap_plane` is bilinear, by OpenCV's `remap` with coordinates of 1/32 pixel, without the GIL. What lies outside the
-other image is black.
+All is bilinear, by OpenCV with coordinates of 1/32 pixel, without the GIL.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from sightline.media.surface import Plane
 Pixels = npt.NDArray[np.float64]
 """(H, W, 2): for each pixel of an image, the place (x, y) in pixels of another that it shows, whose left top corner is
 at (0, 0); NaN for none."""
+Border: TypeAlias = Literal["edge", "black"]
+"""What is outside the other image: its outermost pixels repeated, or black."""
 _OUTSIDE = -16.0
 
 
@@ -57,7 +59,7 @@ def black_of(pixel_format: PixelFormat, color_range: ColorRange) -> tuple[int, i
 
 
 def remap_plane(plane: Plane, where: PlaneMap, *, black: int, into: Plane) -> None:
-    """Write the pixels of a plane (H, W) or (H, W, C) that a map names into another plane."""
+    """Write the pixels of a plane (H, W) or (H, W, C) that a map names into another plane; black for none."""
     from sightline_plugins.opencv import cv2
 
     made = cv2.remap(
@@ -90,3 +92,38 @@ def plane_shifts(pixel_format: PixelFormat) -> tuple[tuple[int, int], ...]:
     """Return by how many bits the planes are narrower and lower than the first: of that, and of the others."""
     has_chroma = pixel_format.is_yuv and pixel_format is not PixelFormat.GRAY8
     return ((0, 0), pixel_format.chroma_shift) if has_chroma else ((0, 0),)
+
+
+def turn(
+    surface: Surface, *, shift: tuple[float, float], radians: float, scale: float = 1.0, border: Border = "edge"
+) -> Surface:
+    """Return the image in host memory, exclusive, turned clockwise and scaled around its centre, then shifted (pixels).
+    Its size stays.
+    """
+    from sightline_plugins.opencv import cv2
+
+    there = surface.to_host()
+    made = Surface.allocate(there.format, size_wh=there.size_wh, matrix=there.matrix, color_range=there.range)
+    first, others = black_of(there.format, there.range)
+    shifts = plane_shifts(there.format)
+    centre = np.array(there.size_wh) / 2
+    cosine, sine = math.cos(radians) / scale, math.sin(radians) / scale
+    back = np.array([[cosine, sine], [-sine, cosine]])
+    for number, (plane, into) in enumerate(zip(there.planes, made.planes, strict=True)):
+        per = np.array([1 << bits for bits in shifts[min(number, len(shifts) - 1)]], np.float64)
+        own = back * per / per[:, None]  # from pixels of this plane to pixels of this plane
+        middle = centre / per - 0.5
+        offset = middle - own @ (middle + np.array(shift) / per)
+        black = others if number else first
+        moved = cv2.warpAffine(
+            plane,
+            np.column_stack([own, offset]),
+            (plane.shape[1], plane.shape[0]),
+            dst=into,
+            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+            borderMode=cv2.BORDER_REPLICATE if border == "edge" else cv2.BORDER_CONSTANT,
+            borderValue=(black, black, black),
+        )
+        if moved is not into:
+            np.copyto(into, moved)
+    return made

@@ -13,9 +13,9 @@ from sightline.graph.tracker import TrackerOptions
 from sightline.media import Batch, Objects, Origin, PixelFormat
 from sightline.media.convert import luma_from_surface, surface_from_rgb
 from sightline.testing import make_frames, run_element
+from sightline_plugins.flow.camera_motion import CameraMotion
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
 from sightline_plugins.track.botsort import BotSortOptions
-from sightline_plugins.track.camera_motion import CameraMotion
 from sightline_plugins.track.cbiou import CBIouOptions
 from sightline_plugins.track.track import Track
 

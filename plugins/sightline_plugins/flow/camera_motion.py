@@ -26,21 +26,29 @@ STILL: Affine = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
 
 class CameraMotion:
-    """Follows corners of one stream; it needs every frame. `since` is the motion since `restart`."""
+    """Follows corners of one stream; it needs every frame. `since` is the motion since `restart`.
 
-    def __init__(self) -> None:
+    Images are reduced by `downscale`, or by more, until they are no wider than `widest` pixels.
+    """
+
+    def __init__(
+        self, *, downscale: int = DOWNSCALE, widest: int | None = None, options: CornerOptions = CORNERS
+    ) -> None:
         self.since = STILL
+        self._options = options
+        self._downscale, self._widest = downscale, widest
         self._image: Luma | None = None
         self._corners: npt.NDArray[np.float32] | None = None
 
     def look(self, image: Luma) -> None:
         """Add the motion from the frame before to this one (H, W)."""
         height, width = image.shape
-        small = shrink(image, (max(1, width // DOWNSCALE), max(1, height // DOWNSCALE)))
+        downscale = max(self._downscale, 1 if self._widest is None else -(-width // self._widest))
+        small = shrink(image, (max(1, width // downscale), max(1, height // downscale)))
         before, corners = self._image, self._corners
-        self._image, self._corners = small, find_corners(small, CORNERS)
+        self._image, self._corners = small, find_corners(small, self._options)
         if before is not None and corners is not None and before.shape == small.shape:
-            now = _motion(before, small, corners)
+            now = _motion(before, small, corners, downscale)
             self.since = np.column_stack([now[:, :2] @ self.since[:, :2], _points(self.since[None, :, 2], now)[0]])
 
     def restart(self) -> None:
@@ -57,7 +65,7 @@ def _points(points: Points, motion: Affine) -> Points:
     return there
 
 
-def _motion(before: Luma, now: Luma, corners: npt.NDArray[np.float32]) -> Affine:
+def _motion(before: Luma, now: Luma, corners: npt.NDArray[np.float32], downscale: int) -> Affine:
     from sightline_plugins.opencv import cv2
 
     followed, there = follow_corners(before, now, corners)
@@ -67,5 +75,5 @@ def _motion(before: Luma, now: Luma, corners: npt.NDArray[np.float32]) -> Affine
     if motion is None or not np.isfinite(motion).all() or agrees.mean() < LEAST_AGREEING:
         return STILL
     whole: Affine = motion.astype(np.float64)
-    whole[:, 2] *= DOWNSCALE
+    whole[:, 2] *= downscale
     return whole
