@@ -74,7 +74,7 @@ def test_a_zone_is_edited_a_hundred_times_and_counts_are_right(clip: Clip) -> No
         cameras = {name: stack.enter_context(FakeCamera(clip)) for name in ("north", "south")}
         sources: dict[str, Any] = {name: camera.url for name, camera in cameras.items()}
         sources |= dict.fromkeys(("east", "west"), MOVING)
-        pipeline = Pipeline(sources=sources, steps=[Walker(), edited(0.5)])
+        pipeline = Pipeline(sources=sources, steps=[Walker(), edited(0.5)], state=False)
         shown, order = {name: Shown() for name in sources}, FrameOrder()
         told: list[Message] = []
         pipeline.probe("z", lambda batch: note(batch, shown))

@@ -79,6 +79,7 @@ class Watched:
             steps=[*self.steps, Callback(id="watched", function=_pass)],
             batch=self.batch,
             clock=self.clock,
+            state=False,
         )
         pipeline.probe("watched", self._look)
         pipeline.probe("watched", self._order)
