@@ -30,6 +30,7 @@ ROWS: Mapping[str, str] = {
     "C5": "the program is killed while it writes",
     "C6": "SIGTERM, SIGINT; twice",
     "C7": "a consumer ten times too slow",
+    "C8": "the program is killed while it counts",
     "D1": "a step raises, on every tenth frame or on all",
     "D2": "a step does not return",
     "D4": "64 live streams on two cores",

@@ -68,12 +68,13 @@ class TrackedObjects:
         *,
         times_ns: Sequence[int],
         shift_ns: int = 0,
+        not_before_ns: int | None = None,
         schedules: Sequence[Schedule | None] = (),
     ) -> TrackedObjects:
         """Return the tracked objects on the frames of a batch in these rows, which are in ascending order.
 
-        `times_ns` are the times of day of the frames, `shift_ns` is added to their presentation times, and `schedules`
-        say when each rule is active.
+        `times_ns` are the times of day of the frames, `shift_ns` is added to their presentation times, of which none
+        is before `not_before_ns` then, and `schedules` say when each rule is active.
         """
         objects = batch.objects
         tracked = objects.track_id >= 0
@@ -85,6 +86,8 @@ class TrackedObjects:
             index = np.flatnonzero(tracked & np.isin(objects.frame, rows))
             frame = np.searchsorted(rows, objects.frame[index])
         pts_ns = np.array([batch.frames[row].pts_ns + shift_ns for row in rows], np.int64)
+        if not_before_ns is not None:
+            pts_ns = np.maximum(pts_ns, not_before_ns)
         time_ns, active = np.array(times_ns, np.int64), active_rules(schedules, times_ns)
         return cls(frame, objects.track_id[index], objects.xyxy[index], pts_ns, time_ns, active, objects, index)
 
@@ -237,6 +240,8 @@ class Rule(Element):
 
 
 _UNKNOWN_SIZE_WH = (0, 0)
+_SETTLING_NS = 10_000_000_000
+"""For how long after a restart the time of day of a frame may turn out to be too late."""
 
 
 @dataclass(slots=True, eq=False)
@@ -246,6 +251,10 @@ class _Watched:
     rule: StreamRule
     shift_ns: int = 0
     """What is added to the times of its frames: 0 unless it goes on with the state of an earlier process."""
+    not_before_ns: int | None = None
+    """Since `shift_ns` became less: the time of the last frame before, by the clock of the rules."""
+    settling: tuple[int, int] | None = None
+    """After a restart, the least that the time of day was ahead of that of a frame, and until which frame it counts."""
     last: tuple[int, int] = (0, 0)
     """The time of the last frame by the clock of the rules, and its time of day."""
     cool_downs: CoolDowns = field(default_factory=CoolDowns)
@@ -253,6 +262,24 @@ class _Watched:
     outlines: Mapping[str, Points] = field(default_factory=dict)
     shown: tuple[tuple[tuple[str, int], ...], ...] | None = None
     overlays: tuple[Overlay, ...] = ()
+
+    def go_on(self, pts_ns: int, epoch_ns: int) -> None:
+        """Let the clock of the rules go on at the first frame after a restart."""
+        before_ns, before_epoch_ns = self.last
+        self.shift_ns = before_ns + max(epoch_ns - before_epoch_ns, 0) - pts_ns
+        self.settling = epoch_ns - pts_ns, pts_ns + _SETTLING_NS
+
+    def settle(self, pts_ns: int, epoch_ns: int) -> None:
+        """Correct the clock by a later frame. The first one of a camera waits for the connection, or its time is that
+        of its arrival, before the camera has told its own: it seems to be late.
+        """
+        if self.settling is None:
+            return
+        ahead_ns, until_ns = self.settling
+        late_ns = ahead_ns - (epoch_ns - pts_ns)
+        if late_ns > 0:
+            self.shift_ns, self.not_before_ns = self.shift_ns - late_ns, self.last[0]
+        self.settling = None if pts_ns > until_ns else (ahead_ns - max(late_ns, 0), until_ns)
 
 
 class RuleOperator(Operator):
@@ -276,7 +303,12 @@ class RuleOperator(Operator):
             times_ns = [self._time_of_day(batch.frames[row]) for row in rows]
             watched = self._watched(stream, size_wh, batch.frames[rows[0]].pts_ns, times_ns[0])
             tracks = TrackedObjects.of(
-                batch, rows, shift_ns=watched.shift_ns, times_ns=times_ns, schedules=self._schedules
+                batch,
+                rows,
+                shift_ns=watched.shift_ns,
+                not_before_ns=watched.not_before_ns,
+                times_ns=times_ns,
+                schedules=self._schedules,
             )
             watched.last = int(tracks.pts_ns[-1]), times_ns[-1]
             for row, now_ns, seen in zip(rows, tracks.pts_ns.tolist(), watched.rule.update(tracks), strict=True):
@@ -359,9 +391,9 @@ class RuleOperator(Operator):
             if watched is None:
                 watched = _Watched(self._rule.watch(self._latest.get(stream.name)))
             else:
-                before_ns, before_epoch_ns = watched.last
-                watched.shift_ns = before_ns + max(epoch_ns - before_epoch_ns, 0) - pts_ns
+                watched.go_on(pts_ns, epoch_ns)
             self._streams[stream], self._latest[stream.name] = watched, watched.rule
+        watched.settle(pts_ns, epoch_ns)
         if watched.size_wh != size_wh:
             watched.size_wh, watched.shown = size_wh, None
             watched.outlines = watched.rule.place(size_wh)

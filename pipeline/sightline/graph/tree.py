@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field, SerializeAsAny
+from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny
 
 from sightline.errors import ConfigurationError
 from sightline.graph.described import Described
@@ -66,6 +66,12 @@ class OutboxOptions(Described):
     run. A pipeline that is stopped waits for one second at most."""
 
 
+def _path_or_false(value: object) -> object:
+    if value is False or (isinstance(value, str) and value):
+        return value
+    raise ValueError("must be a path, or false for no file")
+
+
 class SourcesFile(Described):
     """A YAML file of streams by name that is looked at again and again while the pipeline runs."""
 
@@ -90,7 +96,7 @@ class PipelineDescription(Described):
     """What is done with each batch, in order."""
     outbox: OutboxOptions = OutboxOptions()
     """Where records wait until they are delivered."""
-    state: Literal[False] | OutputPath = "out/{pipeline}.state"
+    state: Annotated[Literal[False] | OutputPath, BeforeValidator(_path_or_false)] = "out/{pipeline}.state"
     """The file that keeps what steps have counted of live streams over a restart, or `false` for none; `{pipeline}`
     stands for the pipeline's name."""
     telemetry: TelemetryOptions | None = None

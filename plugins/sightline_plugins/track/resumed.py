@@ -9,13 +9,13 @@ given. It works on the ids that any tracker gives.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sightline.graph.tracker import NO_TRACK
 from sightline.media.boxes import Boxes, iou_matrix
@@ -30,43 +30,102 @@ _RECENT_NS: Final = 2_000_000_000
 _MOST_FRAMES = 128
 _LONGEST_STEP_NS: Final = 2_000_000_000
 """For how long an object is expected to move on as it did."""
-_LARGEST_ID = 1 << 53
+_LARGEST = 1 << 53
+Id = Annotated[int, Field(ge=0, le=_LARGEST)]
+Corners = Annotated[list[float], Field(min_length=4, max_length=4)]
 Label = Callable[[int], str]
 """Returns the label of a class number."""
 
 
-class SavedTrack(BaseModel):
-    """A track as it was last seen: its box in pixels, how that moved in pixels per second, and how long ago that was
-    when it was saved.
+class SavedTracks(BaseModel):
+    """What is saved of one stream: `at_ns` is the time of day of its last frame, `latest_id` the highest id given.
+
+    Of each track there is the id, the label, how long before that frame it was last seen, its box then in pixels, and
+    how that moved, in pixels per second.
     """
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
-    id: Annotated[int, Field(ge=1, le=_LARGEST_ID)]
-    label: str
-    age_ns: Annotated[int, Field(ge=0)]
-    xyxy: Annotated[list[float], Field(min_length=4, max_length=4)]
-    velocity: Annotated[list[float], Field(min_length=4, max_length=4)]
-
-
-class SavedTracks(BaseModel):
-    """What is saved of one stream: `at_ns` is the time of day of its last frame, `latest_id` the highest id given."""
-
-    model_config = ConfigDict(strict=True)
-
     at_ns: int
     size_wh: Annotated[list[int], Field(min_length=2, max_length=2)]
-    latest_id: Annotated[int, Field(ge=0, le=_LARGEST_ID)]
+    latest_id: Id
     totals: dict[str, Annotated[int, Field(ge=0)]]
-    tracks: list[SavedTrack]
+    track_id: list[Id]
+    label: list[str]
+    age_ns: list[Annotated[int, Field(ge=0, le=_LARGEST)]]
+    xyxy: list[Corners]
+    velocity: list[Corners]
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        if len({len(one) for one in (self.track_id, self.label, self.age_ns, self.xyxy, self.velocity)}) > 1:
+            raise ValueError("the columns of tracks differ in length")
+        return self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OldTracks:
+    """Tracks as they were last seen; columns over N tracks.
+
+    track_id  int64 (N,)
+    label     N texts
+    age_ns    int64 (N,)      how long ago that was
+    xyxy      float32 (N, 4)  pixels
+    velocity  float32 (N, 4)  pixels per second
+    """
+
+    track_id: npt.NDArray[np.int64]
+    label: Sequence[str]
+    age_ns: npt.NDArray[np.int64]
+    xyxy: Boxes
+    velocity: Boxes
+
+    @classmethod
+    def of(cls, saved: SavedTracks) -> OldTracks:
+        """Return the tracks that were saved."""
+        return cls(
+            np.array(saved.track_id, np.int64),
+            saved.label,
+            np.array(saved.age_ns, np.int64),
+            np.array(saved.xyxy, np.float32).reshape(-1, 4),
+            np.array(saved.velocity, np.float32).reshape(-1, 4),
+        )
+
+    def __len__(self) -> int:
+        return len(self.track_id)
+
+    def select(self, mask: npt.NDArray[np.bool_]) -> OldTracks:
+        """Return some of them."""
+        label = [one for one, wanted in zip(self.label, mask.tolist(), strict=True) if wanted]
+        return OldTracks(self.track_id[mask], label, self.age_ns[mask], self.xyxy[mask], self.velocity[mask])
+
+    def with_others(self, others: OldTracks) -> OldTracks:
+        """Return them with others behind."""
+        return OldTracks(
+            np.concatenate([self.track_id, others.track_id]),
+            [*self.label, *others.label],
+            np.concatenate([self.age_ns, others.age_ns]),
+            np.concatenate([self.xyxy, others.xyxy]),
+            np.concatenate([self.velocity, others.velocity]),
+        )
+
+    def columns(self) -> dict[str, Any]:
+        """Return what is saved of them."""
+        return {
+            "track_id": self.track_id.tolist(),
+            "label": list(self.label),
+            "age_ns": self.age_ns.tolist(),
+            "xyxy": np.round(self.xyxy.astype(np.float64), 1).tolist(),
+            "velocity": np.round(self.velocity.astype(np.float64), 1).tolist(),
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Seen:
-    """The tracked objects of a frame: ids, boxes (N, 4) and class numbers; -1 for objects without a track."""
+    """The objects of a frame: ids, -1 for objects without a track, boxes (N, 4) and class numbers."""
 
     pts_ns: int
-    ids: Sequence[int]
+    track_id: npt.NDArray[np.int64]
     xyxy: Boxes
     classes: Sequence[int]
 
@@ -77,33 +136,32 @@ class RecentTracks:
     def __init__(self) -> None:
         self._frames: deque[_Seen] = deque(maxlen=_MOST_FRAMES)
 
-    def add(self, pts_ns: int, ids: Sequence[int], xyxy: Boxes, classes: Sequence[int]) -> None:
+    def add(self, pts_ns: int, track_id: npt.NDArray[np.int64], xyxy: Boxes, classes: Sequence[int]) -> None:
         """Note the objects of the next frame; nothing of it may change any more."""
         frames = self._frames
         while frames and not 0 <= pts_ns - frames[0].pts_ns <= _RECENT_NS:
             frames.popleft()
-        frames.append(_Seen(pts_ns, ids, xyxy, classes))
+        frames.append(_Seen(pts_ns, track_id, xyxy, classes))
 
-    def tracks(self, label: Label) -> Iterator[SavedTrack]:
-        """Yield each track, as it was last seen."""
-        last: dict[int, tuple[_Seen, int]] = {}
-        first: dict[int, tuple[_Seen, int]] = {}
-        for seen in reversed(self._frames):
-            for row, track_id in enumerate(seen.ids):
-                if track_id != NO_TRACK:
-                    last.setdefault(track_id, (seen, row))
-                    first[track_id] = seen, row
-        for track_id, (seen, row) in last.items():
-            earlier, earlier_row = first[track_id]
-            seconds = (seen.pts_ns - earlier.pts_ns) / 1e9
-            moved = (seen.xyxy[row] - earlier.xyxy[earlier_row]) / np.float32(seconds or 1)
-            yield SavedTrack(
-                id=track_id,
-                label=label(seen.classes[row]),
-                age_ns=self._frames[-1].pts_ns - seen.pts_ns,
-                xyxy=np.round(seen.xyxy[row].astype(np.float64), 2).tolist(),
-                velocity=np.round(moved.astype(np.float64), 2).tolist(),
-            )
+    def tracks(self, label: Label) -> OldTracks:
+        """Return each track as it was last seen."""
+        frames = [*self._frames] or [_Seen(0, np.empty(0, np.int64), np.empty((0, 4), np.float32), [])]
+        ids = np.concatenate([one.track_id for one in frames])
+        xyxy = np.concatenate([one.xyxy for one in frames])
+        pts_ns = np.repeat([one.pts_ns for one in frames], [len(one.track_id) for one in frames])
+        classes = [own for one in frames for own in one.classes]
+        _, first = np.unique(ids, return_index=True)
+        track_id, last = np.unique(ids[::-1], return_index=True)
+        tracked, last = track_id != NO_TRACK, len(ids) - 1 - last
+        first, last = first[tracked], last[tracked]
+        seconds = np.maximum(pts_ns[last] - pts_ns[first], 1).astype(np.float32) / np.float32(1e9)
+        return OldTracks(
+            track_id[tracked],
+            [label(classes[row]) for row in last.tolist()],
+            frames[-1].pts_ns - pts_ns[last],
+            xyxy[last],
+            (xyxy[last] - xyxy[first]) / seconds[:, None],
+        )
 
 
 class ResumedTracks:
@@ -111,18 +169,19 @@ class ResumedTracks:
     to the frame at `pts_ns`, the first one now. For one stream.
     """
 
-    def __init__(self, tracks: Sequence[SavedTrack], *, since_ns: int, pts_ns: int) -> None:
-        self._tracks = [one for one in tracks if one.age_ns + since_ns <= RESUMED_WITHIN_NS]
+    def __init__(self, tracks: OldTracks, *, since_ns: int, pts_ns: int) -> None:
+        self._tracks = tracks
         self._since_ns = since_ns - pts_ns
         self._known: set[int] = set()
         """Ids of the tracker that were compared."""
         self._old_id: dict[int, int] = {}
         """The ids of old tracks that go on, by the ids of the tracker."""
+        self._forget(pts_ns)
 
     @property
     def is_over(self) -> bool:
         """Whether it has nothing to say any more: no track was resumed, and none will be."""
-        return not self._tracks and not self._old_id
+        return not len(self._tracks) and not self._old_id
 
     def was_resumed(self, track_id: int) -> bool:
         """Whether this id of the tracker stands for an old track."""
@@ -140,41 +199,40 @@ class ResumedTracks:
         """Return the ids (N,) of the objects on a frame, of which those that the tracker has not given before are
         compared with the old tracks: first the pair that overlaps most.
         """
-        if self._tracks:
+        if len(self._tracks):
             self._forget(pts_ns)
             ids = track_id.tolist()
             new = [row for row, one in enumerate(ids) if one != NO_TRACK and one not in self._known]
             self._known.update(ids)
-            if new and self._tracks:
+            if new and len(self._tracks):
                 self._compare(new, ids, xyxy, [label(classes[row]) for row in new], pts_ns=pts_ns)
         return self.old_ids(track_id)
 
-    def left(self, *, pts_ns: int) -> Iterator[SavedTrack]:
-        """Yield the old tracks that may still be resumed, as they are at the time of a frame."""
-        for one in self._tracks:
-            yield one.model_copy(update={"age_ns": max(0, one.age_ns + self._since_ns + pts_ns)})
+    def left(self, *, pts_ns: int) -> OldTracks:
+        """Return the old tracks that may still be resumed, as they are at the time of a frame."""
+        return replace(self._tracks, age_ns=np.maximum(self._ages_ns(pts_ns), 0))
+
+    def _ages_ns(self, pts_ns: int) -> npt.NDArray[np.int64]:
+        return self._tracks.age_ns + (self._since_ns + pts_ns)
 
     def _forget(self, pts_ns: int) -> None:
         """Drop the tracks that were not seen for too long."""
-        limit_ns = RESUMED_WITHIN_NS - self._since_ns - pts_ns
-        if any(one.age_ns > limit_ns for one in self._tracks):
-            self._tracks = [one for one in self._tracks if one.age_ns <= limit_ns]
+        recent = self._ages_ns(pts_ns) <= RESUMED_WITHIN_NS
+        if not recent.all():
+            self._tracks = self._tracks.select(recent)
 
     def _compare(
         self, new: Sequence[int], ids: Sequence[int], xyxy: Boxes, labels: Sequence[str], *, pts_ns: int
     ) -> None:
-        old = np.array([one.xyxy for one in self._tracks], np.float32)
-        moving = np.array([one.velocity for one in self._tracks], np.float32)
-        ages_ns = np.array([one.age_ns for one in self._tracks], np.int64) + (self._since_ns + pts_ns)
-        ahead = np.clip(ages_ns, 0, _LONGEST_STEP_NS).astype(np.float32)[:, None] / np.float32(1e9)
+        old = self._tracks
+        ahead = np.clip(self._ages_ns(pts_ns), 0, _LONGEST_STEP_NS).astype(np.float32)[:, None] / np.float32(1e9)
         boxes = xyxy[list(new)]
-        overlap = np.maximum(iou_matrix(boxes, old), iou_matrix(boxes, old + moving * ahead))
-        same = np.array([[label == one.label for one in self._tracks] for label in labels])
-        overlap[~same] = 0
-        taken: set[int] = set()
+        overlap = np.maximum(iou_matrix(boxes, old.xyxy), iou_matrix(boxes, old.xyxy + old.velocity * ahead))
+        overlap[np.array([[one != other for other in old.label] for one in labels])] = 0
+        is_left = np.ones(len(old), np.bool_)
         while overlap.max() >= LEAST_IOU:
-            row, column = divmod(int(overlap.argmax()), len(self._tracks))
-            self._old_id[ids[new[row]]] = self._tracks[column].id
-            taken.add(column)
+            row, column = divmod(int(overlap.argmax()), len(old))
+            self._old_id[ids[new[row]]] = int(old.track_id[column])
+            is_left[column] = False
             overlap[row], overlap[:, column] = 0, 0
-        self._tracks = [one for number, one in enumerate(self._tracks) if number not in taken]
+        self._tracks = old.select(is_left)

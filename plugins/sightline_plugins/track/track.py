@@ -22,7 +22,7 @@ from sightline.media.convert import luma_from_surface
 from sightline_plugins.track.algorithms import TRACKERS, merged_schema, tracker_options
 from sightline_plugins.track.class_votes import CLASS_BITS, ClassVotes
 from sightline_plugins.track.past_frames import RULE, PastFrames
-from sightline_plugins.track.resumed import SPARE_IDS, RecentTracks, ResumedTracks, SavedTracks
+from sightline_plugins.track.resumed import SPARE_IDS, OldTracks, RecentTracks, ResumedTracks, SavedTracks
 
 Indices = npt.NDArray[np.intp]
 
@@ -328,7 +328,7 @@ class TrackOperator(Operator):
                 columns.settle(own, leading)
                 voted = leading
         if frame.stream.live:
-            state.recent.add(frame.pts_ns, ids, xyxy, voted)
+            state.recent.add(frame.pts_ns, track_id, xyxy, voted)
         if columns.certainty is None:
             return ()
         matches = tracker.matches()
@@ -345,17 +345,16 @@ class TrackOperator(Operator):
         state = self._streams.get(stream)
         if state is None:
             return None
-        tracks = [*state.recent.tracks(self._label)]
+        tracks = state.recent.tracks(self._label)
         if state.resumed is not None:
-            tracks += state.resumed.left(pts_ns=state.pts_ns)
-        saved = SavedTracks(
-            at_ns=state.at_ns,
-            size_wh=list(state.size_wh),
-            latest_id=state.latest_id,
-            totals=dict(self._tracks[stream.name]),
-            tracks=tracks,
-        )
-        return saved.model_dump(mode="json")
+            tracks = tracks.with_others(state.resumed.left(pts_ns=state.pts_ns))
+        return {
+            "at_ns": state.at_ns,
+            "size_wh": list(state.size_wh),
+            "latest_id": state.latest_id,
+            "totals": dict(self._tracks[stream.name]),
+            **tracks.columns(),
+        }
 
     def restore(self, stream: str, saved: Saved) -> None:
         """Let tracks go on with the ids that they had in an earlier process. Raises ValueError."""
@@ -389,7 +388,7 @@ class TrackOperator(Operator):
         state = _StreamState(self._options.build(first_id=latest_id + 1), frame.size_wh, latest_id)
         if tuple(left.size_wh) == frame.size_wh:
             since_ns = max(0, self._clock.epoch_ns() - left.at_ns)
-            state.resumed = ResumedTracks(left.tracks, since_ns=since_ns, pts_ns=frame.pts_ns)
+            state.resumed = ResumedTracks(OldTracks.of(left), since_ns=since_ns, pts_ns=frame.pts_ns)
         return state
 
     def _label(self, own_class: int) -> str:

@@ -12,7 +12,7 @@ from benchmarks.live import PAGE, main
 
 WANTED = [
     *(f"A{number}" for number in range(1, 15)),
-    *(f"C{number}" for number in range(1, 8)),
+    *(f"C{number}" for number in range(1, 9)),
     *("D1", "D2", "D4", "D5", "D8", "E1"),
 ]
 TESTS = Path(__file__).parents[1]

@@ -117,6 +117,22 @@ def test_a_stay_goes_on_by_real_time_over_a_restart() -> None:
     }
 
 
+def test_the_first_frame_after_a_restart_that_comes_late_makes_no_stay_longer() -> None:
+    batches = scene({1: path([OUT] + [IN] * 10 + [OUT])}, frames=12)
+    first, second = plaza().build(Site(device=Device())), plaza().build(Site(device=Device()))
+    for batch in at(batches[:6], MORNING_NS):
+        first.process(batch)
+    second.restore("cam", json.loads(json.dumps(first.save(batches[0].frames[0].stream))))
+    late, *later = at(batches[6:], MORNING_NS, from_pts_ns=batches[6].frames[0].pts_ns)
+    (frame,) = late.frames
+    assert frame.capture_ns is not None
+    late = replace(late, frames=(replace(frame, capture_ns=frame.capture_ns + 250_000_000),))
+
+    (event,) = (event for batch in [late, *later] for event in second.process(batch).events)
+
+    assert event.data["dwell_seconds"] == 1.0
+
+
 def test_counts_of_a_line_that_is_elsewhere_now_go_on_and_its_tracks_begin_anew() -> None:
     down = scene({1: path([(50, 30), (50, 45), (50, 70)])}, frames=3)
 

@@ -170,8 +170,10 @@ def test_the_number_of_tracks_goes_on() -> None:
     "wrong",
     [
         {},
-        {"tracks": 7},
-        {"tracks": [{"id": 0, "label": "car", "age_ns": 0, "xyxy": [0, 0, 1, 1], "velocity": [0, 0, 0, 0]}]},
+        {"track_id": 7},
+        {"track_id": [1, 2]},
+        {"track_id": [-1]},
+        {"xyxy": [[0.0, 0.0, 1.0]]},
         {"latest_id": 1 << 70},
     ],
 )

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sightline.errors import OutputError
@@ -46,10 +46,11 @@ class SavedState:
         return self.step, self.stream
 
     def line(self) -> bytes:
-        """Return it as a line of the file. Raises ValueError or TypeError when the state is not what JSON holds."""
+        """Return it as a line of the file. Raises TypeError, ValueError or RecursionError when the state is not what
+        JSON holds.
+        """
         known = {"step": self.step, "element": self.element, "stream": self.stream, "at_ns": self.at_ns}
-        text = json.dumps({**known, "state": self.state}, allow_nan=False, separators=(",", ":"))
-        return text.encode() + b"\n"
+        return msgspec.json.encode({**known, "state": self.state}) + b"\n"
 
 
 class StateUnusable(Exception):

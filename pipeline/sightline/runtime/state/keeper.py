@@ -54,7 +54,7 @@ class StateKeeper(Worker):
         self._is_open = self._is_usable = False
         self._left: dict[tuple[str, str], SavedState] = {}
         """What the last run left, and no operator has taken."""
-        self._latest: dict[tuple[str, str], SavedState] = {}
+        self._at_ns: dict[tuple[str, str], int] = {}
         self._lines: dict[tuple[str, str], bytes] = {}
         self._is_changed = False
         self._failed: set[str] = set()
@@ -78,10 +78,10 @@ class StateKeeper(Worker):
             self.failed(saved.step, stream=saved.stream, error=error, doing="saved")
             return
         with self._lock:
-            former = self._latest.get(saved.key)
-            if former is not None and (former.at_ns > saved.at_ns or former.state == saved.state):
-                return  # a state that stays is as old as it was: the stream's clock has stood still, too
-            self._latest[saved.key], self._lines[saved.key] = saved, line
+            at_ns = self._at_ns.get(saved.key)
+            if at_ns is not None and (at_ns > saved.at_ns or _state_in(line) == _state_in(self._lines[saved.key])):
+                return
+            self._at_ns[saved.key], self._lines[saved.key] = saved.at_ns, line
             self._is_changed = True
 
     def now_ns(self) -> int:
@@ -127,7 +127,7 @@ class StateKeeper(Worker):
         self._left = {one.key: one for one in left}
         with self._lock:
             for one in left:
-                self._latest[one.key], self._lines[one.key] = one, one.line()
+                self._at_ns[one.key], self._lines[one.key] = one.at_ns, one.line()
         if left:
             ago_ns = max(0, self._clock.epoch_ns() - max(one.at_ns for one in left))
             text = f"goes on with the state of {ago_ns / 1e9:.1f} s ago from {self._file.path}"
@@ -148,8 +148,8 @@ class StateKeeper(Worker):
         with self._lock:
             if not self._is_changed:
                 return
-            for key in sorted(self._latest, key=lambda one: self._latest[one].at_ns)[:-MOST_STATES]:
-                del self._latest[key], self._lines[key]
+            for key in sorted(self._at_ns, key=self._at_ns.__getitem__)[:-MOST_STATES]:
+                del self._at_ns[key], self._lines[key]
             lines, self._is_changed = list(self._lines.values()), False
         try:
             self._file.write(lines)
@@ -163,3 +163,8 @@ class StateKeeper(Worker):
 
     def _warn(self, text: str) -> None:
         self._post(Message(MessageKind.WARNING, text))
+
+
+def _state_in(line: bytes) -> bytes:
+    """Return the part of a line behind what says whose state it is, and when it was saved."""
+    return line.partition(b',"state":')[2]

@@ -64,7 +64,7 @@ class _TallyOperator(Operator):
     def save(self, stream: Stream) -> Saved | None:
         if self._wrong == "save":
             raise ZeroDivisionError("no")
-        return {"frames": float("nan") if self._wrong == "nan" else self._counts[stream.name]}
+        return {"frames": object() if self._wrong == "object" else self._counts[stream.name]}
 
     def restore(self, stream: str, saved: Saved) -> None:
         if self._wrong == "restore":
@@ -172,7 +172,7 @@ def test_all_steps_are_saved_between_the_same_two_batches(tmp_path: Path) -> Non
     [
         ("restore", "the state of tally-1 cannot be restored: ValueError: not mine; it begins anew"),
         ("save", "the state of tally-1 cannot be saved: ZeroDivisionError: no; after a restart it begins anew"),
-        ("nan", "the state of tally-1 cannot be saved: ValueError"),
+        ("object", "the state of tally-1 cannot be saved: TypeError"),
     ],
 )
 def test_a_step_whose_state_is_wrong_goes_on_without(tmp_path: Path, wrong: str, warning: str) -> None:
