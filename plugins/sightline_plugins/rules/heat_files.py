@@ -64,7 +64,7 @@ class HeatMapOperator(RuleOperator):
         """Write the maps of the stream for the last time; what was added up stays."""
         files = self._files.pop(stream, None)
         if files is not None:
-            self._write(stream, files.image)
+            self._write(stream, files.image, is_last=True)
         super().end_stream(stream)
 
     def _see(self, frame: Frame) -> None:
@@ -77,10 +77,10 @@ class HeatMapOperator(RuleOperator):
             files.written_ns = now_ns
             self._write(frame.stream, files.image)
 
-    def _write(self, stream: Stream, image: Surface | None) -> None:
-        """Write all maps of a stream, unless writing failed a moment ago."""
+    def _write(self, stream: Stream, image: Surface | None, *, is_last: bool = False) -> None:
+        """Write all maps of a stream, unless writing failed a moment ago and it is tried again."""
         state = self._latest.get(stream.name)
-        if self._degradation.is_waiting or not isinstance(state, StreamHeat):
+        if (self._degradation.is_waiting and not is_last) or not isinstance(state, StreamHeat):
             return
         try:
             for name in self._heat_maps.rule_names():

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from sightline.graph import ChangesLive, CheckContext, OutputPath, Problem, Site
 from sightline.graph.fields import Fraction
+from sightline.graph.outputs import safe_name
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
 from sightline.graph.state import Saved
 from sightline.media import Graphic, HeatLayer
@@ -129,6 +130,10 @@ class HeatMaps(ShapeRule):
             if len(self.maps) > 1 and RULE not in template:
                 text = f"{len(self.maps)} maps would write the same file {template!r}: put {{rule}} into the path"
                 yield Problem(text, (key,))
+            owners: dict[str, str] = {}
+            for name in self.maps if RULE in template else ():
+                if (other := owners.setdefault(safe_name(name), name)) != name:
+                    yield Problem(f"the maps {other!r} and {name!r} would write the same file: rename one", (name,))
             yield from path_problems(self, template, context=context, shareable=False, known=(STREAM, RULE), key=key)
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:

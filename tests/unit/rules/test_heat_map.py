@@ -19,6 +19,7 @@ from tests.unit.rules.walkers import SIZE_WH, Walker, sampled, walker, wander
 
 from sightline.devices import Device
 from sightline.graph import CheckContext, Outputs, Site
+from sightline.graph.messages import Message, MessageKind
 from sightline.media import Batch, HeatLayer, Objects, Origin
 from sightline.testing import make_batches, make_frames, run_element
 from sightline_plugins import HeatMaps
@@ -215,6 +216,32 @@ def test_files_are_written_at_the_interval_and_at_the_end(tmp_path: Path) -> Non
     assert image is not None
     assert image.shape == (720, 1280, 3)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["cam-map.npy", "cam-map.png"]
+
+
+def test_a_file_that_cannot_be_written_stops_nothing_and_is_reported(tmp_path: Path) -> None:
+    foreign = tmp_path / "cam.npy"
+    foreign.write_text("of somebody else")
+    batches = sampled([walker((0, 600, 200), (5, 600, 200))], fps=10, seconds=5, size=1)
+    messages: list[Message] = []
+
+    element = HeatMaps.model_validate({"path": "{stream}.npy", "interval": "1s", "map": {"grid": GRID}})
+    made = run_element(element, batches, outputs=tmp_path, messages=messages)
+
+    assert len(made) == len(batches)
+    assert [message.kind for message in messages] == [MessageKind.SINK_DEGRADED]
+    assert "was not written by Sightline" in messages[0].text
+    assert foreign.read_text() == "of somebody else"
+    assert [one.name for one in tmp_path.iterdir()] == ["cam.npy"]
+
+
+def test_names_that_are_one_in_a_path_are_reported(tmp_path: Path) -> None:
+    context = CheckContext(device=Device(), streams=("one",), outputs=Outputs(tmp_path))
+    element = HeatMaps.model_validate({"path": "{stream}-{rule}.npy", "a b": {}, "a_b": {}})
+
+    (problem,) = element.check(context)
+
+    assert problem.key == ("a_b",)
+    assert "the maps 'a b' and 'a_b' would write the same file" in problem.message
 
 
 def test_csv_holds_the_same_numbers(tmp_path: Path) -> None:
