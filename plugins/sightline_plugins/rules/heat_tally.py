@@ -118,7 +118,7 @@ class HeatTally:
                 "ids": [track_id for track_id, _, _ in tracks],
                 "seen_ns": [seen_ns for _, seen_ns, _ in tracks],
                 "counts": [len(cells) for _, _, cells in tracks],
-                "cells": packed(np.array([cell for _, _, cells in tracks for cell in cells], np.float64)),
+                "cells": packed(np.array([cell for _, _, cells in tracks for cell in cells], np.int32)),
             },
         }
 
@@ -147,26 +147,27 @@ class HeatTally:
         return worth
 
 
-def packed(values: Floats) -> str:
+def packed(values: npt.NDArray[np.float64] | npt.NDArray[np.int32]) -> str:
     """Return numbers as text that `unpacked` reads, exactly."""
-    return b64encode(zlib.compress(values.astype("<f8").tobytes(), 1)).decode("ascii")
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return b64encode(zlib.compress(little.tobytes(), 1)).decode("ascii")
 
 
-def unpacked(text: str, *, count: int) -> Floats:
+def unpacked(text: str, *, count: int, dtype: str = "<f8") -> npt.NDArray[Any]:
     """Return `count` numbers of a text. Raises ValueError when they are others, or so many that they are a trap."""
+    size = np.dtype(dtype).itemsize
     try:
-        unpacking = zlib.decompressobj()
-        body = unpacking.decompress(b64decode(text, validate=True), 8 * count + 1)
+        body = zlib.decompressobj().decompress(b64decode(text, validate=True), size * count + 1)
     except zlib.error as error:
         raise ValueError(f"the cells of a heat map cannot be read: {error}") from error
-    if len(body) != 8 * count:
-        raise ValueError(f"a heat map has {len(body) // 8} numbers instead of {count}")
-    return np.frombuffer(body, "<f8").astype(np.float64)
+    if len(body) != size * count:
+        raise ValueError(f"a heat map has {len(body) // size} numbers instead of {count}")
+    return np.frombuffer(body, dtype).astype(np.dtype(dtype).newbyteorder("="))
 
 
 def _rows_of(saved: Saved) -> Iterator[tuple[int, int, list[int]]]:
     counts: list[Any] = saved["counts"]
-    cells: list[int] = unpacked(saved["cells"], count=sum(counts)).astype(np.int64).tolist()
+    cells: list[int] = unpacked(saved["cells"], count=sum(counts), dtype="<i4").tolist()
     first = 0
     for track_id, seen_ns, count in zip(saved["ids"], saved["seen_ns"], counts, strict=True):
         yield int(track_id), int(seen_ns), cells[first : first + count]
