@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sightline_plugins.rules.direction import Direction
     from sightline_plugins.rules.flows import Flows
     from sightline_plugins.rules.heat_map import HeatMaps
+    from sightline_plugins.rules.left_objects import LeftObjects
     from sightline_plugins.rules.lines import Lines
     from sightline_plugins.rules.loitering import Loitering
     from sightline_plugins.rules.parking import Parking
@@ -88,6 +89,7 @@ _HOMES = {
     "Jsonl": "sightline_plugins.sinks.jsonl",
     "Kafka": "sightline_plugins.delivery.kafka",
     "Kitti": "sightline_plugins.sinks.kitti",
+    "LeftObjects": "sightline_plugins.rules.left_objects",
     "Lines": "sightline_plugins.rules.lines",
     "Loitering": "sightline_plugins.rules.loitering",
     "Media": "sightline_plugins.sources.file.element",
@@ -146,6 +148,7 @@ __all__ = [
     "Jsonl",
     "Kafka",
     "Kitti",
+    "LeftObjects",
     "Lines",
     "Loitering",
     "Media",

@@ -58,6 +58,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "jsonl": {"path": "{stream}.jsonl"},
     "kafka": {"url": "kafka://127.0.0.1:9092"},
     "kitti": {"path": "{stream}.txt"},
+    "left_objects": {"hall": {"after": "1s"}},
     "lines": {"middle": {"from": [0.5, 0], "to": [0.5, 1]}},
     "loitering": {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]}},
     "mot": {"path": "{stream}.txt"},

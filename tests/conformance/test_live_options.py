@@ -37,6 +37,7 @@ CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "right": {"polygon": [[0.6, 0], [1, 0], [1, 1], [0.6, 1]]},
         },
     ),
+    "left_objects": ({"a": {"after": "1s"}}, {"a": {"after": "2s"}}),
     "lines": ({"a": {"from": [0, 0.5], "to": [1, 0.5]}}, {"a": {"from": [0, 0.2], "to": [1, 0.2]}}),
     "loitering": (
         {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]}},

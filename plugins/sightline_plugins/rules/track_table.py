@@ -97,6 +97,11 @@ class TrackTable:
             found = [self._rows[number] for number in numbers]
         return np.array(found, np.intp), is_new
 
+    def rename(self, row: int, track_id: int) -> None:
+        """Give the track in a row another id, which no other has."""
+        self.track_id[row] = track_id
+        self._rows = {number: place for place, number in enumerate(self.track_id.tolist())}
+
     def keep(self, kept: Mask) -> None:
         """Forget the tracks whose rows are not in the mask (R,)."""
         if kept.all():

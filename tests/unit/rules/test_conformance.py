@@ -13,6 +13,7 @@ from sightline_plugins import (
     Direction,
     Flows,
     HeatMaps,
+    LeftObjects,
     Lines,
     Loitering,
     Parking,
@@ -58,6 +59,12 @@ class TestZonesThatComeAndGo(RuleConformance):
 class TestDirection(RuleConformance):
     element = Direction.model_validate({"lane": {"allowed": {"from": [0, 0.5], "to": [1, 0.5]}, "polygon": MIDDLE}})
     changed = Direction.model_validate({"lane": {"forbidden": 90, "polygon": LEFT}, "other": {"allowed": 180}})
+
+
+class TestLeftObjects(RuleConformance):
+    options: ClassVar[dict[str, Any]] = {"owners": ["dog"], "after": "200ms", "still": 0.5, "gone": "100ms"}
+    element = LeftObjects.model_validate({"hall": {**options, "polygon": MIDDLE}})
+    changed = LeftObjects.model_validate({"hall": {**options, "polygon": LEFT, "after": "100ms"}})
 
 
 class TestSpeed(RuleConformance):
