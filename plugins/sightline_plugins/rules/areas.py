@@ -140,7 +140,8 @@ class StreamAreas(StreamRule, Generic[W]):
 
     def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
         """Yield what happened in the areas on each frame."""
-        inside, counted, points = self._containment.judge(tracks)
+        inside, counted = self._containment.judge(tracks)
+        points = self._containment.anchors(tracks.xyxy)
         self._last = tracks
         for frame, (now_ns, own) in enumerate(zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True)):
             active = None if tracks.active is None else tracks.active[frame].tolist()
@@ -183,7 +184,7 @@ class StreamAreas(StreamRule, Generic[W]):
             if name not in former or self._pixels != pixels or area.drawing != before[former[name]].drawing
         }
         last = None if self._last is None else self._last.last_frame()
-        inside, counted = self._containment.change(
+        last_ids, inside, counted = self._containment.change(
             list(self._areas.values()), pixels=self._pixels, places=places, redrawn=redrawn, last=last
         )
         self.watches = []
@@ -194,9 +195,9 @@ class StreamAreas(StreamRule, Generic[W]):
             if number in redrawn and last is not None:
                 watch.stays.edit(
                     self._last_ns or 0,
-                    inside=set(last.track_id[inside[:, number]].tolist()),
-                    counted=set(last.track_id[counted[:, number]].tolist()),
-                    visible=set(last.track_id.tolist()),
+                    inside=set(last_ids[inside[:, number]].tolist()),
+                    counted=set(last_ids[counted[:, number]].tolist()),
+                    visible=set(last_ids.tolist()),
                 )
 
     def save(self) -> Saved:
@@ -216,9 +217,7 @@ class StreamAreas(StreamRule, Generic[W]):
         former: dict[int, int] = {now: before for before, now in moved.items()}
         restored = type(self.make_tally()).restored
         self.tally = {**self.tally, **{str(name): restored(own) for name, own in saved["tally"].items()}}
-        self._containment.restore(
-            saved["containment"], places=[former.get(number) for number in range(len(self._areas))]
-        )
+        self._containment.restore(saved["containment"], moved, count=len(saved["drawings"]))
         for number, watch in enumerate(self.watches):
             watch.tally = self.tally[watch.name]
             if number in former:
@@ -233,6 +232,7 @@ class StreamAreas(StreamRule, Generic[W]):
             none = [False] * len(self.watches)
             end_ns = (self._last_ns or 0) + self._interval_ns
             list(self._watch(end_ns, none, {}, {}, {}, np.zeros((0, len(none), 2)), np.zeros((0, 4), np.float32)))
+        self._containment.clear()
         self._last = None
 
     def _take(self, options: AreaRule) -> None:

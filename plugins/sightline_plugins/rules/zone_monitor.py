@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sightline.graph.state import Saved
+from sightline_plugins.rules.stays import NEVER_NS, Held
 
 MEMORY_NS = 60_000_000_000
 """A track that left longer ago counts as a new visitor when it comes back."""
-NEVER_NS = 1 << 62
 
 Presence = tuple[int, int]
 """(zone, track)."""
@@ -65,13 +65,6 @@ class ZoneCounts:
     """Sum of all stays that ended."""
 
 
-@dataclass(slots=True)
-class _Crowd:
-    is_crowded: bool = False
-    since_ns: int | None = None
-    """Since when the number inside has been on the other side of the limit."""
-
-
 @dataclass(slots=True, eq=False)
 class ZoneMonitor:
     """Keeps track of the objects in the zones of one stream; takes every frame in order.
@@ -91,7 +84,7 @@ class ZoneMonitor:
     """Stays that a change began: nobody entered."""
     _unjudged: set[Presence] = field(default_factory=set)
     """Stays in redrawn zones of tracks that have not been seen since."""
-    _crowds: dict[int, _Crowd] = field(default_factory=dict)
+    _crowds: dict[int, Held] = field(default_factory=dict)
     _next_due_ns: int = NEVER_NS
     _last_ns: int | None = None
     _interval_ns: int = 0
@@ -179,7 +172,7 @@ class ZoneMonitor:
             "left_ns": _rows(self._left_ns),
             "put_inside": [list(one) for one in sorted(self._put_inside)],
             "unjudged": [list(one) for one in sorted(self._unjudged)],
-            "crowds": [[zone, one.is_crowded, one.since_ns] for zone, one in self._crowds.items()],
+            "crowds": [[zone, *crowd.save()] for zone, crowd in self._crowds.items()],
             "last_ns": self._last_ns,
             "interval_ns": self._interval_ns,
         }
@@ -191,8 +184,8 @@ class ZoneMonitor:
         self._put_inside = {(moved[zone], int(track)) for zone, track in saved["put_inside"] if zone in moved}
         self._unjudged = {(moved[zone], int(track)) for zone, track in saved["unjudged"] if zone in moved}
         self._crowds = {
-            moved[zone]: _Crowd(bool(is_crowded), since_ns)
-            for zone, is_crowded, since_ns in saved["crowds"]
+            moved[zone]: Held.restored(crowd)
+            for zone, *crowd in saved["crowds"]
             if zone in moved and self.zones[moved[zone]].limit is not None
         }
         self._last_ns, self._interval_ns = saved["last_ns"], int(saved["interval_ns"])
@@ -291,13 +284,9 @@ class ZoneMonitor:
                 yield from self._crowd(zone, is_over=numbers[zone] > options.limit, now_ns=now_ns)
 
     def _crowd(self, zone: int, *, is_over: bool, now_ns: int) -> Iterator[ZoneChange]:
-        crowd = self._crowds.setdefault(zone, _Crowd())
-        if is_over == crowd.is_crowded:
-            crowd.since_ns = None
-            return
-        crowd.since_ns = now_ns if crowd.since_ns is None else crowd.since_ns
-        if now_ns - crowd.since_ns >= self.zones[zone].limit_after_ns:
-            crowd.is_crowded, crowd.since_ns = is_over, None
+        after_ns = self.zones[zone].limit_after_ns
+        crowd = self._crowds.setdefault(zone, Held())
+        if crowd.update(now_ns, holds=is_over, after_ns=after_ns, clear_after_ns=after_ns):
             yield ZoneChange(Change.CROWDED if is_over else Change.CLEARED, zone)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, ClassVar
 
@@ -10,49 +10,21 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from sightline.graph import ChangesLive
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
 from sightline.graph.rule_options import Part
 from sightline.graph.state import Saved
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
+from sightline_plugins.rules.areas import AreaRule
+from sightline_plugins.rules.containment import Area, Containment
 from sightline_plugins.rules.geometry import Mask
-from sightline_plugins.rules.settling import ZoneSettling
-from sightline_plugins.rules.shapes import (
-    Anchor,
-    Location,
-    Margin,
-    Point,
-    Polygon,
-    Shape,
-    ShapeRule,
-    anchor_fractions,
-    continued_tally,
-    drawings,
-    fixed_margins,
-    former_names,
-    in_pixels,
-    measured_widths,
-    places_of,
-)
+from sightline_plugins.rules.shapes import Shape, continued_tally, drawings, former_names, places_of
 from sightline_plugins.rules.zone_monitor import Change, ZoneChange, ZoneCounts, ZoneLimits, ZoneMonitor
 
 
-class Zone(Shape):
+class Zone(Area):
     """A part of the frame."""
 
-    kind: ClassVar[str] = "zone"
-    example: ClassVar[str] = "{polygon: [[x, y], [x, y], [x, y]]}"
-    other_options: ClassVar[tuple[str, ...]] = ("id", "streams", "pixels", "gone")
-
-    polygon: Polygon
-    """Its corners in order, [[x, y], ...]; edges must not cross."""
-    anchor: Anchor = "bottom"
-    """The point of the box that has to be inside."""
-    margin: Margin = "auto"
-    """How far outside an object has to be to have left, in fractions of the frame's height (or pixels). A box that
-    trembles on the edge then enters once, instead of coming and going. By default an object comes and goes at
-    once, and then stays until it is farther from the edge than its box trembles; 0 switches that off."""
     dwell: Duration | None = None
     """Emit an event once when an object has stayed this long."""
     limit: Annotated[int, Field(ge=0)] | None = None
@@ -60,17 +32,8 @@ class Zone(Shape):
     limit_after: Duration = 0
     """How long the number inside has to be above, or no longer above, the limit."""
 
-    @property
-    def drawing(self) -> tuple[object, ...]:
-        """What decides who is inside."""
-        return self.polygon, self.anchor, self.margin, self.classes
 
-    def points(self) -> Iterator[tuple[Location, Point]]:
-        for number, point in enumerate(self.polygon):
-            yield ("polygon", number), point
-
-
-class Zones(ShapeRule):
+class Zones(AreaRule):
     """Report which tracked objects enter and leave zones, how many are inside, and how long they stay.
 
     An object is inside when its anchor is. One that trembles on the edge does not come and go: once it
@@ -94,9 +57,6 @@ class Zones(ShapeRule):
     name: ClassVar[str] = "zones"
     shape: ClassVar[type[Shape]] = Zone
 
-    gone: ChangesLive[Duration] = 2_000_000_000
-    """A track not seen for this long has left."""
-
     @property
     def zones(self) -> Mapping[str, Zone]:
         return self.__pydantic_extra__
@@ -110,8 +70,7 @@ class StreamZones(StreamRule):
 
     def __init__(self, options: Zones, earlier: StreamZones | None = None) -> None:
         self._take(options)
-        self._settling = ZoneSettling(len(self._names))
-        self._size_wh: tuple[int, int] | None = None
+        self._containment = Containment(list(self._zones.values()), pixels=self._pixels)
         self._last: TrackedObjects | None = None
         """The objects of the latest frames."""
         self.tally: dict[str, ZoneCounts] = (
@@ -139,8 +98,13 @@ class StreamZones(StreamRule):
             for number, (name, zone) in enumerate(self._zones.items())
             if name not in former or self._pixels != former_pixels or zone.drawing != former_zones[former[name]].drawing
         }
-        last, inside, counted = self._judge_last(redrawn)
-        self._settling.change(places, redrawn=redrawn, inside=dict(zip(last.tolist(), counted, strict=True)))
+        last, inside, counted = self._containment.change(
+            list(self._zones.values()),
+            pixels=self._pixels,
+            places=places,
+            redrawn=redrawn,
+            last=None if self._last is None else self._last.last_frame(),
+        )
         self.monitor.change(
             self._limits,
             [self.tally[name] for name in self._names],
@@ -154,22 +118,11 @@ class StreamZones(StreamRule):
 
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
         """Convert the zones to pixels of frames of that size."""
-        self._size_wh = size_wh
-        corners = [in_pixels(zone.polygon, size_wh=size_wh, pixels=self._pixels) for zone in self._zones.values()]
-        height = 1 if self._pixels else size_wh[1]
-        margins = [zone.margin for zone in self._zones.values()]
-        self._settling.place(
-            corners,
-            fractions=self._fractions,
-            margins=fixed_margins(margins, height=height),
-            widths=measured_widths(margins),
-        )
-        outlines = (tuple((x, y) for x, y in polygon.tolist()) for polygon in corners)
-        return dict(zip(self._names, outlines, strict=True))
+        return dict(zip(self._names, self._containment.place(size_wh), strict=True))
 
     def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
         """Yield what changed in the zones on each frame."""
-        inside, counted = self._inside(tracks)
+        inside, counted = self._containment.judge(tracks)
         self._last = tracks
         for now_ns, own in zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True):
             track_id = tracks.track_id[own]
@@ -199,7 +152,7 @@ class StreamZones(StreamRule):
         return {
             "drawings": drawings(self._zones, pixels=self._pixels),
             "tally": {name: asdict(own) for name, own in self.tally.items()},
-            "settling": self._settling.save(),
+            "containment": self._containment.save(),
             "monitor": self.monitor.save(),
         }
 
@@ -207,7 +160,7 @@ class StreamZones(StreamRule):
         """Go on with the counts, and with the stays in zones that look the same; other stays have ended, uncounted."""
         moved = places_of(saved["drawings"], drawings(self._zones, pixels=self._pixels))
         tally = {str(name): ZoneCounts(**own) for name, own in saved["tally"].items()}
-        self._settling.restore(saved["settling"], moved, count=len(saved["drawings"]))
+        self._containment.restore(saved["containment"], moved, count=len(saved["drawings"]))
         self.tally = {**self.tally, **tally}
         self.monitor.counts = [self.tally[name] for name in self._names]
         self.monitor.restore(saved["monitor"], moved)
@@ -215,7 +168,7 @@ class StreamZones(StreamRule):
     def end(self) -> None:
         """End the stays that are still open."""
         self.monitor.close()
-        self._settling.clear()
+        self._containment.clear()
         self._last = None
 
     def _take(self, options: Zones) -> None:
@@ -223,40 +176,7 @@ class StreamZones(StreamRule):
         self._pixels = options.pixels
         self._gone_ns = options.gone
         self._names = list(self._zones)
-        self._fractions = anchor_fractions(zone.anchor for zone in self._zones.values())
-        self._zones_of: dict[tuple[str, ...], list[int]] = {}
-        """The numbers of the zones for each set of classes."""
-        for number, zone in enumerate(self._zones.values()):
-            if zone.classes is not None:
-                self._zones_of.setdefault(zone.classes, []).append(number)
         self._limits = [ZoneLimits(zone.dwell, zone.limit, zone.limit_after) for zone in self._zones.values()]
-
-    def _judge_last(self, redrawn: Set[int]) -> tuple[npt.NDArray[np.int64], Mask, Mask]:
-        """Return the tracks of the last frame (N,), and masks (N, Z): who stays in a redrawn zone if it was there, and
-        who is inside if it was not.
-        """
-        if self._last is None or self._size_wh is None:
-            nobody = np.zeros((0, len(self._names)), np.bool_)
-            return np.zeros(0, np.int64), nobody, nobody
-        self.place(self._size_wh)
-        last = self._last.last_frame()
-        inside, counted = self._settling.look(last.xyxy)
-        wanted = np.zeros(inside.shape, np.bool_)
-        for number in redrawn:
-            zone = list(self._zones.values())[number]
-            wanted[:, number] = True if zone.classes is None else last.has_label(zone.classes)
-            if zone.schedule is not None and not zone.schedule.is_active(int(last.time_ns[0])):
-                wanted[:, number] = False
-        return last.track_id, inside & wanted, counted & wanted
-
-    def _inside(self, tracks: TrackedObjects) -> tuple[Mask, Mask]:
-        """Return masks (N, Z): which objects stay in a zone if they were there, and which enter if they were not."""
-        inside, counted = self._settling.judge(tracks)
-        for classes, zones in self._zones_of.items():
-            counted[:, zones] &= tracks.has_label(classes)[:, None]
-        if (seen := tracks.when_active()) is not None:
-            inside, counted = inside & seen, counted & seen
-        return inside, counted
 
     def _event(self, change: ZoneChange) -> RuleEvent:
         name, kind = self._names[change.zone], change.change
