@@ -145,11 +145,13 @@ class TileCanvas:
         self._resizer.write(surface, [layer.window(rect) for layer in self._layers], kind=self._kind)
 
     def label(self, line: str, cell: Rect, *, background: Rgb) -> None:
-        """Write a line into the upper left corner of a cell, cut where the cell ends."""
-        size = min(max(round((cell[3] - cell[1]) * _TEXT_SIZE), _TEXT_SIZES[0]), _TEXT_SIZES[1])
+        """Write a line into the lower left corner of a cell, cut where the cell ends: the clock of `draw` is above."""
+        height = cell[3] - cell[1]
+        size = min(max(round(height * _TEXT_SIZE), _TEXT_SIZES[0]), _TEXT_SIZES[1])
+        mask = self._typesetter.mask(line, size=size)
         layers = [Layer(layer.window(cell), layer.right, layer.down) for layer in self._layers]
         tables = self._colors.tables(background, WHITE)
-        text(layers, self._typesetter.mask(line, size=size), left=0, top=0, tables=tables)
+        text(layers, mask, left=0, top=height - mask.height, tables=tables)
 
 
 def kind_for(surface: Surface) -> Kind:

@@ -59,7 +59,7 @@ class Tile(Element):
     rows: ChangesLive[_Count | None] = None
     """Tiles one below the other."""
     select: ChangesLive[str | None] = None
-    """The stream that is shown alone; all when not given."""
+    """The stream that is shown alone; all when not given, and as long as there is no such stream."""
     keep_aspect: ChangesLive[bool] = True
     """Keep the proportions of frames, with black bars; else they fill their tiles."""
     labels: ChangesLive[bool] = True

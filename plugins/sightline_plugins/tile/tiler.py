@@ -56,11 +56,11 @@ class Tiler(Sink):
         self._warned_of: frozenset[str] = frozenset()
         self._expected = matching(element.streams, site.streams)
         self._timeline = self._make_timeline()
-        self._sinks: list[Sink] = []
+        self._sinks: dict[str, Sink] = {}
         try:
-            for output in (element.video, element.publish):
+            for key, output in (("video", element.video), ("publish", element.publish)):
                 if output is not None:
-                    self._sinks.append(_built(output, element, site))
+                    self._sinks[key] = _built(output, element, site)
         except BaseException:
             self.close()
             raise
@@ -86,14 +86,14 @@ class Tiler(Sink):
 
     def drain(self) -> None:
         """Finish the video. Raises OutputError."""
-        for sink in self._sinks:
+        for sink in self._sinks.values():
             sink.end_stream(self._stream)
             sink.drain()
 
     def close(self) -> None:
         """Close the sinks; the first failure is raised when all are closed."""
         failure: SightlineError | None = None
-        for sink in self._sinks:
+        for sink in self._sinks.values():
             try:
                 sink.close()
             except SightlineError as error:
@@ -104,8 +104,8 @@ class Tiler(Sink):
     def totals(self) -> Mapping[str, Mapping[str, Any]]:
         """By the name of the video: its images, and what `video` and `publish` tell of it."""
         told: dict[str, Any] = {"images": self._made}
-        for sink in self._sinks:
-            told |= sink.totals().get(self._stream.name, {})
+        for key, sink in self._sinks.items():
+            told[key] = sink.totals().get(self._stream.name, {})
         return {self._stream.name: told}
 
     def runs_on(self) -> RunsOn:
@@ -134,7 +134,7 @@ class Tiler(Sink):
                 altered=Altered.CHANGED,
             )
             self._made += 1
-            for sink in self._sinks:
+            for sink in self._sinks.values():
                 sink.consume(Batch((frame,)))
 
     def _image(self, tiles: Mapping[str, TileState]) -> Surface | None:

@@ -18,6 +18,9 @@ from sightline.media import Frame, Surface
 
 _SECOND_NS = 1_000_000_000
 _USUAL_INTERVAL_NS = 40_000_000
+_LEAST_INTERVAL_NS = 1_000_000
+"""Between images of cameras whose frames came together."""
+_SILENT_INTERVALS = 8
 _MEASURED = 15
 """Intervals of a camera of which the middle one counts."""
 _MOST_HELD_BYTES = 128 << 20
@@ -83,9 +86,11 @@ class _Camera:
 
 
 class NewestTimeline:
-    """Shows the newest frame of each stream, as often as the fastest one has frames, or `interval_ns` says.
+    """Shows the newest frame of each stream: `interval_ns` apart, or, when that is None, whenever a frame comes of the
+    stream with the most a second.
 
-    A stream of which nothing came for `lost_after_ns` is lost, and does not count as the fastest.
+    A stream of which nothing came for `lost_after_ns` is lost; one that is silent for eight of its frames does not
+    count as the fastest.
     """
 
     def __init__(self, expected: Iterable[str], *, interval_ns: int | None, lost_after_ns: int) -> None:
@@ -95,18 +100,23 @@ class NewestTimeline:
         self._cameras: dict[str, _Camera] = {}
         self._begun_ns: int | None = None
         self._next_ns = 0
+        self._last_ns = -_LEAST_INTERVAL_NS
+        self._lead: str | None = None
 
     def add(self, frames: Sequence[Frame], *, now_ns: int) -> Iterator[Moment]:
         """See `Timeline.add`."""
-        for frame in frames:
-            self._take(frame, now_ns)
         if self._begun_ns is None:
             self._begun_ns = self._next_ns = now_ns
-        interval_ns = self._interval_ns or self._fastest_ns(now_ns)
-        if now_ns < self._next_ns - interval_ns // 4:
-            return
-        self._next_ns = max(self._next_ns + interval_ns, now_ns)
-        yield Moment(now_ns - self._begun_ns, self._tiles(now_ns))
+        self._lead = self._fastest(now_ns)
+        due = [number for number, frame in enumerate(frames) if frame.stream.name == self._lead]
+        taken = 0
+        for number in due[:-1] if self._interval_ns is None else ():
+            self._take(frames[taken : number + 1], now_ns)
+            taken = number + 1
+            yield self._moment(now_ns - (frames[due[-1]].pts_ns - frames[number].pts_ns), now_ns)
+        self._take(frames[taken:], now_ns)
+        if self._is_time(now_ns) if self._interval_ns is not None else due or self._lead is None:
+            yield self._moment(now_ns, now_ns)
 
     def pause(self, name: str) -> None:
         """See `Timeline.pause`: it is lost after a while, as others are."""
@@ -117,22 +127,47 @@ class NewestTimeline:
         self._expected.pop(name, None)
         yield from ()
 
-    def _take(self, frame: Frame, now_ns: int) -> None:
-        name, state = frame.stream.name, TileState(frame.surface, frame.capture_ns, Status.SHOWN)
-        camera = self._cameras.get(name)
-        if camera is None:
-            self._cameras[name] = _Camera(state, frame.pts_ns, now_ns)
-            return
-        if frame.pts_ns > camera.pts_ns:
-            camera.intervals_ns.append(frame.pts_ns - camera.pts_ns)
-        camera.state, camera.pts_ns, camera.arrived_ns = state, frame.pts_ns, now_ns
+    def _take(self, frames: Sequence[Frame], now_ns: int) -> None:
+        for frame in frames:
+            state = TileState(frame.surface, frame.capture_ns, Status.SHOWN)
+            camera = self._cameras.get(frame.stream.name)
+            if camera is None:
+                self._cameras[frame.stream.name] = _Camera(state, frame.pts_ns, now_ns)
+                continue
+            if frame.pts_ns > camera.pts_ns:
+                camera.intervals_ns.append(frame.pts_ns - camera.pts_ns)
+            camera.state, camera.pts_ns, camera.arrived_ns = state, frame.pts_ns, now_ns
 
     def _is_lost(self, camera: _Camera, now_ns: int) -> bool:
         return now_ns - camera.arrived_ns > self.lost_after_ns
 
-    def _fastest_ns(self, now_ns: int) -> int:
-        running = [camera.interval_ns for camera in self._cameras.values() if not self._is_lost(camera, now_ns)]
-        return min((interval for interval in running if interval is not None), default=_USUAL_INTERVAL_NS)
+    def _is_time(self, now_ns: int) -> bool:
+        """Whether an image is due by the clock."""
+        assert self._interval_ns is not None
+        if now_ns < self._next_ns - self._interval_ns // 4:
+            return False
+        self._next_ns = max(self._next_ns + self._interval_ns, now_ns)
+        return True
+
+    def _moment(self, at_ns: int, now_ns: int) -> Moment:
+        assert self._begun_ns is not None
+        self._last_ns = max(at_ns - self._begun_ns, self._last_ns + _LEAST_INTERVAL_NS)
+        return Moment(self._last_ns, self._tiles(now_ns))
+
+    def _fastest(self, now_ns: int) -> str | None:
+        """The stream with the most frames a second of those that send; the one of before as long as no other is faster
+        by a tenth.
+        """
+        rates = {
+            name: interval_ns
+            for name, camera in self._cameras.items()
+            if (interval_ns := camera.interval_ns) is not None
+            and now_ns - camera.arrived_ns <= _SILENT_INTERVALS * interval_ns
+        }
+        fastest = min(rates, key=lambda name: rates[name], default=None)
+        if fastest is None or self._lead not in rates:
+            return fastest
+        return fastest if 10 * rates[fastest] < 9 * rates[self._lead] else self._lead
 
     def _tiles(self, now_ns: int) -> Mapping[str, TileState]:
         tiles = dict.fromkeys(self._expected, TileState())

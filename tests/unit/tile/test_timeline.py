@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -189,3 +190,30 @@ def test_a_camera_that_is_removed_loses_its_tile() -> None:
 
     assert set(first.tiles) == {"one", "other"}
     assert set(second.tiles) == {"one"}
+
+
+def test_an_image_is_made_for_each_frame_of_the_fastest_camera_also_when_some_come_together() -> None:
+    fast, slow = frames_of("fast", count=40, fps=25), frames_of("slow", count=8, fps=5)
+    timeline = NewestTimeline(["fast", "slow"], interval_ns=None, lost_after_ns=3_000 * MS)
+    batches = [[*fast[start : start + 2], *slow[start // 5 : start // 5 + 1]] for start in range(0, 40, 2)]
+
+    found = [one for number, batch in enumerate(batches) for one in timeline.add(batch, now_ns=number * 80 * MS)]
+
+    shown = [moment.tiles["fast"].surface for moment in found]
+    assert shown[-20:] == [frame.surface for frame in fast[-20:]]
+    times = [moment.pts_ns for moment in found]
+    assert {later - earlier for earlier, later in itertools.pairwise(times[-20:])} == {40 * MS}
+
+
+def test_images_go_on_at_the_rate_of_another_camera_when_the_fastest_falls_silent() -> None:
+    fast, slow = frames_of("fast", count=50, fps=25), frames_of("slow", count=40, fps=20)
+    arrivals = [(40 * frame.index, frame) for frame in fast[:25]] + [(50 * frame.index, frame) for frame in slow]
+    timeline = NewestTimeline(["fast", "slow"], interval_ns=None, lost_after_ns=60_000 * MS)
+
+    found = camera_run(timeline, sorted(arrivals, key=lambda one: one[0]))
+
+    before = [at_ms for at_ms, _ in found if 400 <= at_ms < 960]
+    assert before == list(range(400, 960, 40))
+    behind = [at_ms for at_ms, _ in found if at_ms > 960]
+    assert behind[0] <= 1350
+    assert behind == list(range(behind[0], 2000, 50))
