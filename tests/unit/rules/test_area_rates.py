@@ -15,7 +15,7 @@ from sightline_plugins import Absence, Crowd, Flows, Loitering, Parking, Queue
 
 ZONE = [[400, 200], [900, 200], [900, 700], [400, 700]]
 FAR = [[1000, 200], [1270, 200], [1270, 700], [1000, 700]]
-RATES = (1, 2.5, 7, 25, 60)
+RATES = (1, 2.5, 12, 60)
 UNEVEN = 0.4
 Seen = list[tuple[float, str, int, float]]
 """Second, state, track (-1: none) and duration in seconds (-1: none) of an event."""

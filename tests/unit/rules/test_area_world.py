@@ -1,0 +1,181 @@
+"""Rules on areas against a plain computation: on the true tracks of the sample clips, and on walkers of any seed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests.unit.rules.walkers import SIZE_WH, edges, sampled, wander
+
+from sightline.devices import Device
+from sightline.graph import Site
+from sightline.graph.rule import Rule
+from sightline.media import Batch, Objects, Origin
+from sightline.testing import make_batches, make_frames
+from sightline_plugins import Absence, Crowd, Flows, Loitering, Queue
+
+GONE, AFTER = 1.0, 2.0
+AREAS = {
+    "a": [(0.1, 0.35), (0.5, 0.4), (0.45, 0.95), (0.05, 0.9)],
+    "b": [(0.6, 0.3), (0.95, 0.35), (0.9, 0.9), (0.55, 0.85)],
+}
+Times = npt.NDArray[np.float64]
+Where = npt.NDArray[np.int8]
+"""Of one track on each frame: 1 inside, 0 seen outside, -1 not seen."""
+
+
+@dataclass(frozen=True)
+class Stay:
+    """The frames on which it began, on which the track was first missing, and on which that was known to be its end."""
+
+    first: int
+    missing: int
+    known: int
+
+
+def clip(repository: Path, name: str) -> list[Batch]:
+    table = np.loadtxt(repository / "sample_videos" / f"{name}.mot.txt", delimiter=",")
+    batches = []
+    for batch in make_batches(make_frames(540, size_wh=(640, 360), fps=25), size=90):
+        own = table[np.isin(table[:, 0] - 1, [frame.index for frame in batch.frames])]
+        objects = Objects.from_columns(
+            frame=own[:, 0] - 1 - batch.frames[0].index,
+            xyxy=np.concatenate([own[:, 2:4], own[:, 2:4] + own[:, 4:6]], axis=1),
+            confidence=np.ones(len(own)),
+            class_id=np.zeros(len(own)),
+            track_id=own[:, 1],
+            source=Origin("truth", ("thing",)),
+        )
+        batches.append(batch.with_objects(objects))
+    return batches
+
+
+def scene(repository: Path, name: str) -> list[Batch]:
+    if not name.isdigit():
+        return clip(repository, name)
+    shapes = [edges([(x * SIZE_WH[0], y * SIZE_WH[1]) for x, y in polygon]) for polygon in AREAS.values()]
+    walkers = wander(int(name), shapes=shapes, count=6, seconds=30, interval=0, longest_hidden=2.5)
+    return sampled(walkers, fps=11, uneven=0.6, seed=int(name))
+
+
+def times_of(batches: Sequence[Batch]) -> Times:
+    return np.array([frame.pts_ns for batch in batches for frame in batch.frames]) / 1e9
+
+
+def ways(batches: Sequence[Batch], name: str) -> dict[int, Where]:
+    """Where each track is on each frame, by winding: the angles from the anchor to the corners add up to a turn."""
+    width, height = batches[0].frames[0].size_wh
+    corners = np.array(AREAS[name]) * (width, height)
+    count, found, first = sum(len(batch) for batch in batches), dict[int, Where](), 0
+    for batch in batches:
+        left, _, right, bottom = batch.objects.xyxy.astype(np.float64).T
+        offset = corners - np.stack([(left + right) / 2, bottom], axis=1)[:, None]
+        angles = np.arctan2(offset[..., 1], offset[..., 0])
+        turns = np.angle(np.exp(1j * (np.roll(angles, -1, axis=1) - angles))).sum(axis=1)
+        inside = (np.abs(turns) > np.pi).tolist()
+        for frame, track_id, here in zip(
+            batch.objects.frame.tolist(), batch.objects.track_id.tolist(), inside, strict=True
+        ):
+            found.setdefault(track_id, np.full(count, -1, np.int8))[first + frame] = here
+        first += len(batch)
+    return found
+
+
+def stays(where: Where, times: Times, *, outside: float) -> list[Stay]:
+    """A stay ends when the track has been missing for `outside` and was seen outside, or was not seen for `GONE`."""
+    found: list[Stay] = []
+    inside, first = np.flatnonzero(where == 1).tolist(), None
+    for here, there in pairwise([*inside, len(where)]):
+        first = here if first is None else first
+        for frame in range(here + 1, there):
+            was_seen = bool((where[here + 1 : frame + 1] == 0).any())
+            if times[frame] - times[here + 1] >= (outside if was_seen else GONE):
+                found.append(Stay(first, here + 1, frame))
+                first = None
+                break
+    return found if first is None else [*found, Stay(first, len(where), len(where))]
+
+
+def totals(rule: Rule, batches: Sequence[Batch]) -> dict[str, dict[str, object]]:
+    operator = rule.build(Site(device=Device()))
+    for batch in batches:
+        operator.process(batch)
+    operator.close()
+    return {name: dict(own) for name, own in operator.totals()["cam"].items()}
+
+
+def element(kind: type[Rule], names: str = "a", **options: object) -> Rule:
+    return kind.model_validate(
+        {"gone": GONE, **{name: {"polygon": AREAS[name], "margin": 0, **options} for name in names}}
+    )
+
+
+def runs(holds: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First frame and end of each run of frames on which something holds."""
+    edge = np.flatnonzero(np.diff([False, *holds, False]))
+    return list(zip(edge[::2].tolist(), edge[1::2].tolist(), strict=True))
+
+
+@pytest.fixture(params=["entrance", "street", "11"])
+def batches(request: pytest.FixtureRequest, repository: Path) -> list[Batch]:
+    return scene(repository, request.param)
+
+
+def occupancy(found: Sequence[Stay], count: int) -> npt.NDArray[np.intp]:
+    return np.array([sum(stay.first <= frame < stay.known for stay in found) for frame in range(count)])
+
+
+def test_crowds_and_absences(batches: list[Batch]) -> None:
+    times, where = times_of(batches), ways(batches, "a")
+    inside = occupancy([stay for own in where.values() for stay in stays(own, times, outside=0)], len(times))
+    crowds = [0]
+    for first, end in pairwise([0, *(np.flatnonzero(np.diff(inside >= 2)) + 1).tolist(), len(times)]):
+        lasts = times[end - 1] - times[first] >= AFTER
+        if lasts and bool(inside[first] >= 2) != bool(crowds[-1]):
+            crowds.append(int(not crowds[-1]))
+    empty = runs(np.array([own == 1 for own in where.values()]).sum(axis=0) == 0)
+    absences = sum(
+        any(times[frame] - times[first] >= AFTER and not inside[frame] for frame in range(first, end))
+        for first, end in empty
+    )
+
+    crowd = totals(element(Crowd, at_least=2, after=AFTER), batches)["a"]
+    assert (crowd["crowds"], crowd["largest"]) == (sum(crowds), inside.max())
+    assert totals(element(Absence, after=AFTER), batches)["a"]["absences"] == absences
+
+
+def test_loiterers_and_waits(batches: list[Batch]) -> None:
+    times, where = times_of(batches), ways(batches, "a")
+    found = [(stay, own) for own in where.values() for stay in stays(own, times, outside=GONE)]
+    loiterers = sum(
+        bool(((own == 1) & (times - times[stay.first] >= AFTER))[stay.first : stay.known].any()) for stay, own in found
+    )
+    waits = [times[stay.missing] - times[stay.first] for stay, _ in found if stay.known < len(times)]
+
+    assert totals(element(Loitering, after=AFTER), batches)["a"]["loiterers"] == loiterers
+    queue = totals(element(Queue), batches)["a"]
+    assert queue["served"] == len(waits)
+    assert queue["longest_wait_seconds"] == pytest.approx(max(waits), abs=0.001)
+
+
+def test_flows(batches: list[Batch]) -> None:
+    times = times_of(batches)
+    entered: dict[int, list[tuple[int, str]]] = {}
+    for name in AREAS:
+        for track_id, own in ways(batches, name).items():
+            entered.setdefault(track_id, []).extend((stay.first, name) for stay in stays(own, times, outside=0))
+    trips = Counter(
+        (before, after)
+        for own in entered.values()
+        for (_, before), (_, after) in pairwise(sorted(own))
+        if before != after
+    )
+
+    matrix = totals(element(Flows, "ab"), batches)
+    assert {(one, other): n for one, own in matrix.items() for other, n in dict(own["to"]).items()} == dict(trips)  # type: ignore[call-overload]
