@@ -9,12 +9,16 @@ import numpy as np
 from pydantic import Field
 
 from sightline.graph import ChangesLive
+from sightline.graph.described import Described
 from sightline.graph.rule import RuleEvent
+from sightline.graph.rule_options import Part
+from sightline.graph.state import Saved
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.geometry import Floats, Mask
-from sightline_plugins.rules.ground import Ground
+from sightline_plugins.rules.ground import Ground, Metres
 from sightline_plugins.rules.motion import Monitor, MotionArea, MotionRule, SeenObjects, Tally
+from sightline_plugins.rules.nearness import NearChange, Nearness
 from sightline_plugins.rules.shapes import Location, Point, Shape, anchor_fractions
 from sightline_plugins.rules.speed_fit import LEAST_SAMPLES, fit_speeds
 from sightline_plugins.rules.track_table import Indices, TrackTable
@@ -26,6 +30,15 @@ _SAMPLES = 32
 _LONGEST = 5
 """Where frames come slowly, the window grows to so many times its length to hold `LEAST_SAMPLES`."""
 _UNKNOWN = -1.0
+
+
+class Near(Described):
+    """When two objects are near each other."""
+
+    distance: Metres
+    """How near they have to be to each other on the ground, in metres."""
+    after: Duration = 1_000_000_000
+    """For how long they have to be near, or no longer near, for an event."""
 
 
 class SpeedArea(MotionArea):
@@ -40,6 +53,8 @@ class SpeedArea(MotionArea):
     """Over how much time a speed is measured: a longer one is more exact, a shorter one follows braking sooner."""
     limit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Emit an event when an object is faster than this beyond doubt, in `unit`."""
+    near: Near | None = None
+    """Emit an event when two objects come nearer to each other than {distance: 1.5} metres, and when they part."""
 
     def points(self) -> Iterator[tuple[Location, Point]]:
         yield from super().points()
@@ -48,7 +63,7 @@ class SpeedArea(MotionArea):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        return *super().identity, self.ground, self.window
+        return *super().identity, self.ground, self.window, self.near
 
 
 class Speed(MotionRule):
@@ -68,6 +83,10 @@ class Speed(MotionRule):
     it is faster, even by the uncertainty less. `draw` shows how many objects were measured, how many were over the
     limit, and the mean speed; the report holds the same. The mean is that of all the time that was measured.
 
+    With `near`, an event `near` with `state` (`near`), `track_id`, `other_id`, `metres` and `seconds` reports that two
+    objects have been nearer to each other than its `distance` for the time `after`; another one with the state `apart`
+    when they have been farther apart, by a fifth, for as long, or one of them has gone.
+
     ```yaml
     - speed:
         unit: km/h
@@ -78,7 +97,7 @@ class Speed(MotionRule):
     __pydantic_extra__: dict[str, SpeedArea] = Field(init=False)
 
     name: ClassVar[str] = "speed"
-    counted: ClassVar[tuple[str, ...]] = ("measured", "over", "metres", "seconds")
+    counted: ClassVar[tuple[str, ...]] = ("measured", "over", "metres", "seconds", "near")
     shape: ClassVar[type[Shape]] = SpeedArea
 
     unit: ChangesLive[Unit] = "km/h"
@@ -92,15 +111,17 @@ class Speed(MotionRule):
         return SpeedMonitor()
 
     def summary(self, tally: Tally) -> dict[str, Any]:
-        """Return how many objects were `measured` and `over` the limit, and the `mean_speed` in `unit`."""
+        """Return how many objects were `measured` and `over` the limit, how many pairs `near`, and the `mean_speed`."""
         mean = round(_mean(tally) * _PER_SECOND[self.unit], 1)
-        return {"measured": int(tally["measured"]), "over": int(tally["over"]), "mean_speed": mean}
+        counts = {name: int(tally[name]) for name in ("measured", "over", "near")}
+        return counts | {"mean_speed": mean}
 
 
 class SpeedMonitor(Monitor):
     """How fast the objects in an area are. Speeds are kept in metres a second."""
 
     def __init__(self) -> None:
+        self._nearness = Nearness()
         self.table = TrackTable(
             {
                 "count": 0,
@@ -127,12 +148,37 @@ class SpeedMonitor(Monitor):
         rows, _ = table.rows(seen.track_id, now_ns=now_ns)
         last_ns = table["times_ns"][rows, (table["count"][rows] - 1) % _SAMPLES]
         is_due = (table["count"][rows] == 0) | (now_ns - last_ns >= self._area.window // _SAMPLES)
-        is_due &= self._plane.is_ground(seen.points)
+        on_ground = self._plane.is_ground(seen.points)
+        is_due &= on_ground
         rows, points = rows[is_due], seen.points[is_due]
         slot = table["count"][rows] % _SAMPLES
         table["times_ns"][rows, slot], table["points"][rows, slot] = now_ns, points
         table["count"][rows] += 1
-        return self._measure(rows, seen.noise[is_due], now_ns=now_ns)
+        events = self._measure(rows, seen.noise[is_due], now_ns=now_ns)
+        if (near := self._area.near) is not None:
+            places = self._plane.places(seen.points[on_ground])
+            track_id = seen.track_id[on_ground]
+            changes = self._nearness.update(
+                track_id, places, distance=near.distance, after_ns=near.after, now_ns=now_ns
+            )
+            events += [self._near_event(change) for change in changes]
+        return events
+
+    def stop(self, now_ns: int) -> list[RuleEvent]:
+        super().stop(now_ns)
+        return [self._near_event(change) for change in self._nearness.clear()]
+
+    def keep(self, kept: Mask) -> None:
+        if not kept.all():
+            self._nearness.clear()
+        super().keep(kept)
+
+    def save(self) -> Saved:
+        return {"tracks": super().save(), "nearness": self._nearness.save()}
+
+    def restore(self, saved: Saved) -> None:
+        super().restore(saved["tracks"])
+        self._nearness.restore(saved["nearness"])
 
     def values(self, seen: SeenObjects) -> dict[str, Floats]:
         rows, _ = self.table.rows(seen.track_id, now_ns=seen.now_ns)
@@ -153,6 +199,8 @@ class SpeedMonitor(Monitor):
         counts = {"measured": int(self._tally["measured"])}
         if self._area.limit is not None:
             counts["over"] = int(self._tally["over"])
+        if self._area.near is not None:
+            counts["near"] = len(self._nearness)
         return counts | {"mean": round(_mean(self._tally) * self._factor)}
 
     def _forget(self, now_ns: int) -> None:
@@ -214,6 +262,19 @@ class SpeedMonitor(Monitor):
             "track_id": int(table.track_id[row]),
         }
         return RuleEvent("speed", self._name, data)
+
+    def _near_event(self, change: NearChange) -> RuleEvent:
+        low, high = change.pair
+        data: dict[str, str | int | float] = {
+            "state": "near" if change.begins else "apart",
+            "track_id": low,
+            "other_id": high,
+            "metres": round(change.metres, 2),
+            "seconds": round(change.lasted_ns / NANOSECONDS, 3),
+        }
+        self._tally["near"] += change.begins
+        part = Part.BEGIN if change.begins else Part.END
+        return RuleEvent("near", self._name, data, part, low << 32 | high)
 
 
 def _mean(tally: Tally) -> float:

@@ -69,7 +69,10 @@ class TestLeftObjects(RuleConformance):
 
 class TestSpeed(RuleConformance):
     ground: ClassVar[dict[str, Any]] = {"from": [0, 0.5], "to": [1, 0.5], "length": 16}
-    element = Speed.model_validate({"road": {"ground": ground, "window": "200ms", "limit": 10, "polygon": MIDDLE}})
+    near: ClassVar[dict[str, Any]] = {"near": {"distance": 4, "after": "80ms"}}
+    element = Speed.model_validate(
+        {"road": {"ground": ground, "window": "200ms", "limit": 10, **near, "polygon": MIDDLE}}
+    )
     changed = Speed.model_validate({"unit": "mph", "road": {"ground": ground, "window": "100ms", "polygon": LEFT}})
 
 

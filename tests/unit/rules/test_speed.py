@@ -108,8 +108,22 @@ def test_only_who_is_faster_beyond_doubt_is_over_the_limit(fps: int) -> None:
         ("speed", "road", 2, "km/h")
     ]
     assert events[0][3]["speed"] - events[0][3]["uncertainty"] > 40
-    assert totals["road"] | {"mean_speed": 0} == {"measured": 3, "over": 1, "mean_speed": 0}
+    assert totals["road"] | {"mean_speed": 0} == {"measured": 3, "over": 1, "near": 0, "mean_speed": 0}
     assert totals["road"]["mean_speed"] == pytest.approx(36, rel=0.05)
+
+
+@pytest.mark.parametrize("fps", RATES)
+def test_two_who_are_near_each_other_on_the_ground_are_reported_until_they_part(fps: int) -> None:
+    ways = {4: driving((3, 20), (0, 0)), 9: driving((3, 10), (0, 1)), 2: driving((6, 20), (0, 0))}
+    batch = sampled(ways, fps=fps, seconds=16, noise=0.3)
+
+    (begin, end), totals = seen_by(speed(near={"distance": 2, "after": "1s"}), batch)
+
+    assert (begin[3]["state"], begin[3]["track_id"], begin[3]["other_id"]) == ("near", 4, 9)
+    assert begin[0] == pytest.approx(9, abs=0.2 + 1 / fps)
+    assert end[3]["state"] == "apart"
+    assert end[3]["seconds"] == pytest.approx(4.4, abs=0.4 + 1 / fps)
+    assert totals["road"]["near"] == 1
 
 
 def test_slow_frames_are_measured_over_more_time() -> None:
