@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
 from sightline.graph.state import Saved
+from sightline_plugins.rules.deepstream_lines import DeepStreamLines, DirectedLine, Mode
 from sightline_plugins.rules.settling import LineSettling, Signs
 from sightline_plugins.rules.shapes import (
     Anchor,
@@ -34,6 +36,7 @@ class Line(Shape):
 
     kind: ClassVar[str] = "line"
     example: ClassVar[str] = "{from: [x, y], to: [x, y]}"
+    other_options: ClassVar[tuple[str, ...]] = ("id", "streams", "pixels", "compat")
 
     start: Annotated[Point, Field(alias="from")]
     """Where the line begins, [x, y]."""
@@ -46,21 +49,34 @@ class Line(Shape):
     trembles on the line is then counted once instead of in and out and in again. By default a
     crossing counts at once, and the next one when the object is farther from the line than its box trembles; 0
     switches that off."""
+    arrow: tuple[Point, Point] | None = None
+    """With `compat: deepstream`: from where to where objects cross, [[x, y], [x, y]]."""
+    mode: Mode = "loose"
+    """With `compat: deepstream`: how far an object has to have come, how straight along the arrow, and for how long."""
+    extended: bool = False
+    """With `compat: deepstream`: whether the line goes on beyond both its ends."""
 
     @model_validator(mode="after")
     def _has_length(self) -> Self:
         if self.start == self.to:
             raise ValueError("from and to are the same point: a line needs a length")
+        if self.arrow is not None:
+            (x1, y1), (x2, y2) = self.arrow
+            (left, top), (right, bottom) = self.start, self.to
+            if (right - left) * (y2 - y1) == (bottom - top) * (x2 - x1):
+                raise ValueError("the arrow has to lead from one side of the line to the other")
         return self
 
     @property
     def drawing(self) -> tuple[object, ...]:
         """What decides who crosses."""
-        return self.start, self.to, self.anchor, self.margin
+        return self.start, self.to, self.anchor, self.margin, self.arrow, self.mode, self.extended
 
     def points(self) -> Iterator[tuple[Location, Point]]:
         yield ("from",), self.start
         yield ("to",), self.to
+        for number, point in enumerate(self.arrow or ()):
+            yield ("arrow", number), point
 
 
 class Lines(ShapeRule):
@@ -76,6 +92,9 @@ class Lines(ShapeRule):
     object is farther from the line than its box trembles. A fixed `margin` widens the line instead: crossings are then
     reported a little later.
 
+    `compat: deepstream` counts as nvdsanalytics of DeepStream does: each object once per line, in the direction of the
+    line's `arrow`.
+
     ```yaml
     - lines: {gate_in: {from: [0.1, 0.6], to: [0.9, 0.6], classes: [car]}}
     ```
@@ -87,12 +106,51 @@ class Lines(ShapeRule):
     shape: ClassVar[type[Shape]] = Line
     outline: ClassVar[Literal["line", "zone"]] = "line"
 
+    compat: Literal["deepstream"] | None = None
+    """Count as another product does, to compare with it; by default as described above."""
+
+    @model_validator(mode="after")
+    def _check_compat(self) -> Self:
+        """Refuse options of lines that mean nothing in the way in which is counted."""
+        refused: tuple[str, ...] = ("arrow", "mode", "extended")
+        advice = "needs `compat: deepstream` in the step"
+        if self.compat:
+            refused, advice = ("anchor", "margin"), "means nothing with `compat: deepstream`: leave it out"
+        mistakes = [
+            ((name, option), advice)
+            for name, line in self.lines.items()
+            for option in refused
+            if option in line.model_fields_set
+        ]
+        if self.compat:
+            missing = "is missing: `compat: deepstream` counts along an arrow, [[x, y], [x, y]]"
+            mistakes += [((name, "arrow"), missing) for name, line in self.lines.items() if line.arrow is None]
+        if mistakes:
+            errors = [
+                InitErrorDetails(
+                    type=PydanticCustomError("compat", "{advice}", {"advice": text}), loc=place, input=None
+                )
+                for place, text in mistakes
+            ]
+            raise ValidationError.from_exception_data(self.name, errors)
+        return self
+
     @property
     def lines(self) -> Mapping[str, Line]:
         return self.__pydantic_extra__
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:
+        if self.compat:
+            return DeepStreamLines(self, earlier if isinstance(earlier, DeepStreamLines) else None)
         return StreamLines(self, earlier if isinstance(earlier, StreamLines) else None)
+
+    def directed_lines(self) -> Mapping[str, DirectedLine]:
+        """Return the lines for `compat: deepstream`."""
+        return {
+            name: DirectedLine((line.start, line.to), line.arrow, line.mode, line.extended, line.classes)
+            for name, line in self.lines.items()
+            if line.arrow is not None
+        }
 
 
 class StreamLines(StreamRule):
