@@ -103,8 +103,7 @@ def test_a_wall_of_frames_on_a_gpu_is_that_of_the_cpu_and_only_tiles_come_down(
     element = Tile.model_validate({"size": [256, 72], "video": {"path": "wall.mp4", "quality": 0}})
     for where in ("cpu", "gpu"):
         used = gpu if where == "gpu" else None
-        site = dataclasses.replace(site_for("wall", tmp_path / where, gpu=used), streams=tuple(streams))
-        operator = element.build(site)
+        operator = element.build(site_for("wall", tmp_path / where, gpu=used, streams=tuple(streams)))
         for frames in zip(*streams.values(), strict=True):
             there = (
                 frames

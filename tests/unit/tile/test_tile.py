@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sightline.config import InvalidConfiguration, load_description
 from sightline.devices import Device
 from sightline.errors import ConfigurationError
 from sightline.graph import CheckContext, Message, Outputs, Site
@@ -57,7 +57,7 @@ def tile(**options: Any) -> Tile:
 
 def built(element: Tile, folder: Path, *names: str, messages: list[Message] | None = None) -> Tiler:
     """Its operator in a run of the streams of these names."""
-    operator = element.build(dataclasses.replace(site_for("wall", folder, messages), streams=names))
+    operator = element.build(site_for("wall", folder, messages, streams=names))
     assert isinstance(operator, Tiler)
     return operator
 
@@ -278,6 +278,17 @@ def test_what_does_not_fit_the_streams_is_one_problem_with_its_place(
 
     assert problem.key == key
     assert message.lower() in problem.message.lower()
+
+
+def test_its_file_is_checked_as_those_of_other_steps_are(tmp_path: Path) -> None:
+    config = tmp_path / "wall.yaml"
+    config.write_text(
+        "sources: {cam: {pattern: bars, size: [64, 48], frames: 2, fps: 25}}\n"
+        "pipeline:\n- video: out/wall.mp4\n- tile: {video: out/wall.mp4}\n"
+    )
+
+    with pytest.raises(InvalidConfiguration, match=r"pipeline.1.tile.video.path: .*pipeline.0.video writes it too"):
+        load_description(config)
 
 
 def test_it_is_published(tmp_path: Path) -> None:
