@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sightline_plugins.record.record import Record
     from sightline_plugins.replay.replay import Replay
     from sightline_plugins.rules.absence import Absence
+    from sightline_plugins.rules.combine import Combine
     from sightline_plugins.rules.crowd import Crowd
     from sightline_plugins.rules.direction import Direction
     from sightline_plugins.rules.flows import Flows
@@ -73,6 +74,7 @@ _HOMES = {
     "Apply": "sightline_plugins.functions.apply",
     "Callback": "sightline_plugins.functions.callback",
     "Classify": "sightline_plugins.infer.classify",
+    "Combine": "sightline_plugins.rules.combine",
     "Coco": "sightline_plugins.sinks.coco",
     "Crowd": "sightline_plugins.rules.crowd",
     "Csv": "sightline_plugins.sinks.csv",
@@ -133,6 +135,7 @@ __all__ = [
     "Callback",
     "Classify",
     "Coco",
+    "Combine",
     "Crowd",
     "Csv",
     "Detect",

@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 from sightline.graph.element import Capability, Element
 from sightline.graph.operator import Operator
-from sightline.graph.rule_options import CoolDowns, Part, RuleOptions, active_rules, with_severity
+from sightline.graph.rule_options import CoolDowns, RuleOptions, active_rules, with_severity
 from sightline.graph.schedule import Schedule
 from sightline.graph.site import Clock, Site, SystemClock
 from sightline.graph.state import Saved
-from sightline.media import Batch, Event, Frame, Graphic, Objects, Overlay, Stream
+from sightline.media import Batch, Event, Frame, Graphic, Objects, Overlay, Part, Stream
 from sightline.media.boxes import Boxes
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
@@ -44,6 +44,7 @@ class TrackedObjects:
     xyxy      float32 (N, 4)  source pixels
     pts_ns    int64 (F,)      time of each frame by the clock of the rules, which goes on when the process is another
     time_ns   int64 (F,)      time of day of each frame, since the epoch
+    events    F tuples        what earlier steps reported on each frame
     active    mask (F, R)     on which frames each rule of the element is active, in the order of `rule_names`; None
                               where all are on all frames
     """
@@ -53,6 +54,7 @@ class TrackedObjects:
     xyxy: Boxes
     pts_ns: npt.NDArray[np.int64]
     time_ns: npt.NDArray[np.int64]
+    events: tuple[tuple[Event, ...], ...]
     active: npt.NDArray[np.bool_] | None
     _objects: Objects = field(repr=False)
     _index: npt.NDArray[np.intp] = field(repr=False)
@@ -88,8 +90,20 @@ class TrackedObjects:
         pts_ns = np.array([batch.frames[row].pts_ns + shift_ns for row in rows], np.int64)
         if not_before_ns is not None:
             pts_ns = np.maximum(pts_ns, not_before_ns)
-        time_ns, active = np.array(times_ns, np.int64), active_rules(schedules, times_ns)
-        return cls(frame, objects.track_id[index], objects.xyxy[index], pts_ns, time_ns, active, objects, index)
+        events: dict[int, tuple[Event, ...]] = {}
+        for event in batch.events:
+            events[event.frame] = (*events.get(event.frame, ()), event)
+        return cls(
+            frame,
+            objects.track_id[index],
+            objects.xyxy[index],
+            pts_ns,
+            np.array(times_ns, np.int64),
+            tuple([events.get(row, ()) for row in rows]),
+            active_rules(schedules, times_ns),
+            objects,
+            index,
+        )
 
     def by_frame(self) -> Iterator[slice]:
         """Yield the slice of the objects of each frame, also of frames without an object."""
@@ -105,6 +119,7 @@ class TrackedObjects:
             self.xyxy[own],
             self.pts_ns[-1:],
             self.time_ns[-1:],
+            self.events[-1:],
             None if self.active is None else self.active[-1:],
             self._objects,
             self._index[own],
@@ -313,7 +328,7 @@ class RuleOperator(Operator):
             watched.last = int(tracks.pts_ns[-1]), times_ns[-1]
             for row, now_ns, seen in zip(rows, tracks.pts_ns.tolist(), watched.rule.update(tracks), strict=True):
                 events += [
-                    Event(event.kind, event.rule, row, self._data(event), self._step)
+                    Event(event.kind, event.rule, row, self._data(event), self._step, event.part, event.subject)
                     for event in seen
                     if self._is_reported(watched, event, now_ns)
                 ]

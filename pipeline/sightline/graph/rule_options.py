@@ -7,7 +7,6 @@ because what happens outside of it is not counted either.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from sightline.graph.described import Described
 from sightline.graph.schedule import Schedule
 from sightline.graph.state import Saved
+from sightline.media import Part
 from sightline.media.time import Duration
 
 Severity = Literal["info", "low", "medium", "high", "critical"]
@@ -40,14 +40,6 @@ def active_rules(schedules: Sequence[Schedule | None], times_ns: Sequence[int]) 
     if not any(schedules):
         return None
     return np.array([[one is None or one.is_active(now_ns) for one in schedules] for now_ns in times_ns])
-
-
-class Part(Enum):
-    """What an event is of what happened: all of it, or the beginning or the end of something that lasts."""
-
-    MOMENT = "moment"
-    BEGIN = "begin"
-    END = "end"
 
 
 class CoolDowns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,13 +13,22 @@ import numpy.typing as npt
 Scalar = str | int | float | bool
 
 
+class Part(Enum):
+    """What an event is of what happened: all of it, or the beginning or the end of something that lasts."""
+
+    MOMENT = "moment"
+    BEGIN = "begin"
+    END = "end"
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that a rule says happened on one frame.
 
     `frame` is the row of the frame in its batch, like `Objects.frame`. `data` holds what the kind of event adds
     (`direction`, `track_id`, `dwell_seconds`, ...), in the order in which it is written. `step` is the id of the step
-    whose rule it is, where that says so.
+    whose rule it is, where that says so. `part` marks the two events of something that lasts, and `subject` tells
+    several that last at once apart (a track, for instance).
     """
 
     kind: str
@@ -26,6 +36,8 @@ class Event:
     frame: int
     data: Mapping[str, Scalar] = field(default_factory=dict)
     step: str = ""
+    part: Part = Part.MOMENT
+    subject: int = -1
 
     def to_json(self) -> dict[str, Scalar]:
         """The event as plain data, as JSON lines hold it."""

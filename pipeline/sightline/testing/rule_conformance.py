@@ -21,7 +21,7 @@ import numpy as np
 
 from sightline.devices import Device
 from sightline.graph.live_options import changes_live
-from sightline.graph.rule import Rule
+from sightline.graph.rule import Rule, RuleOperator
 from sightline.graph.schedule import Schedule
 from sightline.graph.site import Site
 from sightline.media import Batch, Objects, Origin, Stream
@@ -104,7 +104,7 @@ class RuleConformance:
         for _ in range(2):
             found: Seen = []
             for batch in self.batches():
-                found += _events(operator.process(batch))
+                found += _events(operator, batch)
             operator.end_stream(_stream(batch))
             rounds.append(found)
         operator.close()
@@ -162,13 +162,13 @@ class RuleConformance:
             first, second = self.element.build(site), self.element.build(site)
             batches, found = self.batches(), Seen()
             for batch in batches[:cut]:
-                found += _events(first.process(batch))
+                found += _events(first, batch)
             saved = first.save(_stream(batches[0]))
             second.restore("cam", json.loads(json.dumps(saved)))
             begin_ns = batches[cut].frames[0].pts_ns
             for batch in batches[cut:]:
                 frames = tuple(replace(frame, pts_ns=frame.pts_ns - begin_ns) for frame in batch.frames)
-                found += _events(second.process(replace(batch, frames=frames)))
+                found += _events(second, replace(batch, frames=frames))
             second.close()
             totals = {rule: dict(own) for rule, own in second.totals()["cam"].items()}
             assert (found, {"cam": totals}) == whole, f"a process that is stopped after {cut} frames is not continued"
@@ -180,7 +180,7 @@ class RuleConformance:
         totals = self.run(self.batches())[1]
         asleep = self.scheduled("mon 00:00-00:01").build(Site(device=Device()))
         for batch in self.batches():
-            assert not asleep.process(batch).events, "it reports something outside its schedule"
+            assert not _events(asleep, batch), "it reports something outside its schedule"
         asleep.close()
         assert not any(value for own in asleep.totals()["cam"].values() for value in own.values()), (
             "it counts something outside its schedule"
@@ -274,15 +274,18 @@ class RuleConformance:
         for batch in batches:
             if (element := changes.get(batch.frames[0].index)) is not None:
                 operator.change(element)
-            found += _events(operator.process(batch))
+            found += _events(operator, batch)
         operator.close()
         return found, {
             stream: {rule: dict(own) for rule, own in of.items()} for stream, of in operator.totals().items()
         }
 
 
-def _events(batch: Batch) -> Seen:
-    return [(batch.frames[event.frame].index, event.kind, event.rule, dict(event.data)) for event in batch.events]
+def _events(operator: RuleOperator, batch: Batch) -> Seen:
+    """What an operator adds to a batch."""
+    made = operator.process(batch)
+    new = [event for event in made.events if event not in batch.events]
+    return [(made.frames[event.frame].index, event.kind, event.rule, dict(event.data)) for event in new]
 
 
 def _stream(batch: Batch) -> Stream:

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from sightline.graph.rule import INSIDE, RuleEvent, StreamRule
-from sightline.graph.rule_options import Part
 from sightline.graph.state import Saved
+from sightline.media import Part
 from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaFrame, AreaRule, AreaWatch, Data, StreamAreas, Tally, seconds
 from sightline_plugins.rules.containment import Area

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sightline.graph.rule import RuleEvent, TrackedObjects
-from sightline.graph.rule_options import Part
+from sightline.media import Part
 from sightline.media.boxes import iou_matrix
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration

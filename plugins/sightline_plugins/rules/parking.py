@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from sightline.graph import ChangesLive
 from sightline.graph.rule import Points, RuleEvent, StreamRule
-from sightline.graph.rule_options import Part
 from sightline.graph.state import Saved
+from sightline.media import Part
 from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaFrame, AreaRule, AreaWatch, Data, StreamAreas, Tally, seconds
 from sightline_plugins.rules.containment import Area

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from sightline.graph.rule import RuleEvent, StreamRule
-from sightline.graph.rule_options import Part
 from sightline.graph.state import Saved
+from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaFrame, AreaRule, AreaWatch, Data, StreamAreas, Tally, seconds

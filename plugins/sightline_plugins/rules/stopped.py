@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sightline.graph.rule import RuleEvent
-from sightline.graph.rule_options import Part
+from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.geometry import Floats, Mask

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
-from sightline.graph.rule_options import Part
 from sightline.graph.state import Saved
+from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaRule

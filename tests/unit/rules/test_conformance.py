@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 
 from sightline.graph.registry import Registry
 from sightline.graph.rule import Rule
+from sightline.media import Batch, Event, Part
 from sightline.testing.rule_conformance import RuleConformance
 from sightline_plugins import (
     Absence,
+    Combine,
     Crowd,
     Direction,
     Flows,
@@ -54,6 +56,32 @@ class TestZones(RuleConformance):
 class TestZonesThatComeAndGo(RuleConformance):
     element = Zones.model_validate({"plaza": {"polygon": MIDDLE}, "left": {"polygon": LEFT, "dwell": "80ms"}})
     changed = Zones.model_validate({"renamed": {"polygon": LEFT, "dwell": "80ms"}, "gone": "100ms"})
+
+
+class TestCombine(RuleConformance):
+    element = Combine.model_validate(
+        {
+            "then": {"when": "zones.a.enter then lines.b.in", "within": "400ms", "same_track": True},
+            "both": "zones.a.enter and not lines.b.in",
+            "often": "count(lines.b) >= 2 within 300ms",
+        }
+    )
+    changed = Combine.model_validate({"then": "lines.b.in then zones.a.leave", "both": "zones.a.enter and lines.b.in"})
+
+    def batches(self, **options: Any) -> list[Batch]:
+        return [batch.with_events(self.happening(batch)) for batch in super().batches(**options)]
+
+    def happening(self, batch: Batch) -> list[Event]:
+        """A stay with a crossing in it, and another one afterwards."""
+        stay = {3: ("enter", Part.BEGIN), 14: ("leave", Part.END), 16: ("enter", Part.BEGIN)}
+        events = []
+        for row, frame in enumerate(batch.frames):
+            if frame.index in stay:
+                direction, part = stay[frame.index]
+                events.append(Event("zone", "a", row, {"direction": direction, "track_id": 1}, "zones-1", part, 1))
+            if frame.index in (7, 10, 18):
+                events.append(Event("line", "b", row, {"direction": "in", "track_id": 1}, "lines-1"))
+        return events
 
 
 class TestDirection(RuleConformance):

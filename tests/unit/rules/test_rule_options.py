@@ -11,9 +11,9 @@ from tests.unit.rules.scenes import path, scene
 
 from sightline.devices import Device
 from sightline.graph.rule import RuleOperator
-from sightline.graph.rule_options import CoolDowns, Part
+from sightline.graph.rule_options import CoolDowns
 from sightline.graph.site import Site
-from sightline.media import Batch
+from sightline.media import Batch, Part
 from sightline_plugins import Lines, Zones
 
 MORNING_NS = 1_767_348_000_000_000_000
