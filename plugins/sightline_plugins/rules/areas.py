@@ -21,7 +21,7 @@ from sightline.media.boxes import Boxes
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.containment import Area, Containment
-from sightline_plugins.rules.geometry import Floats, Mask
+from sightline_plugins.rules.geometry import Mask
 from sightline_plugins.rules.shapes import ShapeRule, continued_tally, drawings, former_names, places_of
 from sightline_plugins.rules.stays import Stay, Stays
 
@@ -48,13 +48,13 @@ class Tally:
         return cls(**{one.name: _numbers(saved[one.name]) for one in fields(cls)})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class AreaFrame:
     """Who is in one area on one frame.
 
     `stays` holds the open stays by track, those of hidden tracks too; `entered` and `left` are the stays that began
     and ended with this frame, or by an edit before it (`is_unjudged`). `rows` has the row of every track on the frame
-    in `points` ((N, 2), its anchors in pixels) and `xyxy` ((N, 4) in pixels). When the rule is not active by its
+    in `xyxy` ((N, 4) in pixels), where the area's anchor is at `fractions` of a box. When the rule is not active by its
     schedule, and when the stream ends, it is not `is_active`: nobody is there, and what lasts has to end.
     """
 
@@ -65,8 +65,14 @@ class AreaFrame:
     entered: Sequence[Stay]
     left: Sequence[Stay]
     rows: Mapping[int, int]
-    points: Floats
+    fractions: tuple[float, float]
     xyxy: Boxes
+
+    def anchor(self, row: int) -> tuple[float, float]:
+        """Return where the anchor of the track in a row is, in pixels."""
+        left, top, right, bottom = self.xyxy[row].tolist()
+        x, y = self.fractions
+        return left + (right - left) * x, top + (bottom - top) * y
 
     def seen(self) -> Iterator[tuple[Stay, int]]:
         """Yield the stays of those who are seen inside, with their rows."""
@@ -141,11 +147,13 @@ class StreamAreas(StreamRule, Generic[W]):
     def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
         """Yield what happened in the areas on each frame."""
         inside, counted = self._containment.judge(tracks)
-        points = self._containment.anchors(tracks.xyxy)
+        fractions = self._containment.fractions
         self._last = tracks
         for frame, (now_ns, own) in enumerate(zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True)):
             active = None if tracks.active is None else tracks.active[frame].tolist()
             ids = tracks.track_id[own].tolist()
+            here = _by_area(ids, inside[own])
+            is_same = np.array_equal(inside[own], counted[own])
             self._interval_ns = 0 if self._last_ns is None else max(0, now_ns - self._last_ns)
             self._last_ns = now_ns
             yield [
@@ -153,9 +161,9 @@ class StreamAreas(StreamRule, Generic[W]):
                     now_ns,
                     active,
                     {track_id: row for row, track_id in enumerate(ids)},
-                    _by_area(ids, inside[own]),
-                    _by_area(ids, counted[own]),
-                    points[own],
+                    here,
+                    here if is_same else _by_area(ids, counted[own]),
+                    fractions,
                     tracks.xyxy[own],
                 )
             ]
@@ -231,7 +239,7 @@ class StreamAreas(StreamRule, Generic[W]):
         if self._containment.size_wh is not None:
             none = [False] * len(self.watches)
             end_ns = (self._last_ns or 0) + self._interval_ns
-            list(self._watch(end_ns, none, {}, {}, {}, np.zeros((0, len(none), 2)), np.zeros((0, 4), np.float32)))
+            list(self._watch(end_ns, none, {}, {}, {}, self._containment.fractions, np.zeros((0, 4), np.float32)))
         self._containment.clear()
         self._last = None
 
@@ -245,7 +253,7 @@ class StreamAreas(StreamRule, Generic[W]):
         visible: Mapping[int, int],
         inside: Mapping[int, set[int]],
         counted: Mapping[int, set[int]],
-        points: Floats,
+        fractions: Sequence[tuple[float, float]],
         xyxy: Boxes,
     ) -> Iterator[RuleEvent]:
         assert self._containment.size_wh is not None
@@ -270,7 +278,7 @@ class StreamAreas(StreamRule, Generic[W]):
             else:
                 entered, left = _NO_STAYS, _NO_STAYS
             yield from watch.update(
-                AreaFrame(now_ns, is_active, size_wh, stays.open, entered, left, visible, points[:, number], xyxy)
+                AreaFrame(now_ns, is_active, size_wh, stays.open, entered, left, visible, fractions[number], xyxy)
             )
 
 
@@ -291,7 +299,7 @@ def _by_area(ids: Sequence[int], mask: Mask) -> dict[int, set[int]]:
     """Return the tracks of a mask (N, Z) by area."""
     found: dict[int, set[int]] = {}
     rows: npt.NDArray[np.intp]
-    rows, areas = np.nonzero(mask)
+    rows, areas = np.divmod(np.flatnonzero(mask), mask.shape[1])
     for row, area in zip(rows.tolist(), areas.tolist(), strict=True):
         found.setdefault(area, set()).add(ids[row])
     return found

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from sightline.graph.rule import Points, TrackedObjects
 from sightline.graph.state import Saved
-from sightline.media.boxes import Boxes
-from sightline_plugins.rules.geometry import Floats, Mask, anchor_points
+from sightline_plugins.rules.geometry import Mask
 from sightline_plugins.rules.settling import ZoneSettling
 from sightline_plugins.rules.shapes import (
     Anchor,
@@ -84,9 +83,10 @@ class Containment:
             inside, counted = inside & seen, counted & seen
         return inside, counted
 
-    def anchors(self, xyxy: Boxes) -> Floats:
-        """Return the anchors of boxes (N, 4) for each area (N, Z, 2), in pixels."""
-        return anchor_points(xyxy, fractions=self._fractions)
+    @property
+    def fractions(self) -> list[tuple[float, float]]:
+        """Where the anchor of each area is, in fractions of a box's width and height."""
+        return [(x, y) for x, y in self._fractions.tolist()]
 
     def change(
         self,

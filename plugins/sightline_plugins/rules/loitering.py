@@ -78,7 +78,8 @@ class LoiteringWatch(AreaWatch[LoiteringArea, LoiteringTally]):
         ended = {stay.track_id: stay.absent_ns or now_ns for stay in frame.left}
         for track_id in [one for one in self._since_ns if one not in frame.stays]:
             yield self._end(track_id, ended.get(track_id, now_ns))
-        self._standing = {one: standing for one, standing in self._standing.items() if one in frame.stays}
+        for stay in frame.left:
+            self._standing.pop(stay.track_id, None)
         self._inside = 0
         for stay, row in frame.seen():
             self._inside += 1
@@ -115,7 +116,7 @@ class LoiteringWatch(AreaWatch[LoiteringArea, LoiteringTally]):
         if standing is None or standing.side != side:
             standing = self._standing[track_id] = Standing(side, self.area.after)
         standing.span_ns = self.area.after
-        return standing.update(frame.now_ns, *frame.points[row].tolist())
+        return standing.update(frame.now_ns, *frame.anchor(row))
 
     def _end(self, track_id: int, left_ns: int) -> RuleEvent:
         lasted_ns = left_ns - self._since_ns.pop(track_id)

@@ -146,7 +146,8 @@ class ParkingWatch(AreaWatch[ParkingPlace, ParkingTally]):
 
     def _stand(self, frame: AreaFrame) -> list[tuple[Stay, int]]:
         """Return who is seen inside and has stood for long enough, and since when; who came first is first."""
-        self._standing = {one: standing for one, standing in self._standing.items() if one in frame.stays}
+        for stay in frame.left:
+            self._standing.pop(stay.track_id, None)
         found: list[tuple[Stay, int]] = []
         for stay, row in frame.seen():
             _, top, _, bottom = frame.xyxy[row].tolist()
@@ -155,7 +156,7 @@ class ParkingWatch(AreaWatch[ParkingPlace, ParkingTally]):
                 side = max(_STILL * (bottom - top), 1.0)
                 standing = self._standing[stay.track_id] = Standing(side, self.area.after)
             standing.span_ns = self.area.after
-            since_ns = max(stay.entered_ns, standing.update(frame.now_ns, *frame.points[row].tolist()))
+            since_ns = max(stay.entered_ns, standing.update(frame.now_ns, *frame.anchor(row)))
             if frame.now_ns - since_ns >= self.area.after:
                 found.append((stay, since_ns))
         return sorted(found, key=lambda one: one[1])

@@ -146,7 +146,8 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
         """Yield who was served or gave up, and what became too long or is no longer."""
         for stay in frame.left if frame.is_active else ():
             yield from self._leave(stay, frame.now_ns)
-        self._forget_all_but(frame.stays)
+        if frame.left:
+            self._forget_all_but(frame.stays)
         for stay, row in frame.seen():
             self._join(stay.track_id, frame, row)
         for track_id in self._arrived(frame):
@@ -196,7 +197,7 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
             standing = self._standing.get(track_id)
             if standing is None or standing.side != side:
                 standing = self._standing[track_id] = Standing(side, _WINDOW_NS)
-            if frame.now_ns - standing.update(frame.now_ns, *frame.points[row].tolist()) < _WINDOW_NS:
+            if frame.now_ns - standing.update(frame.now_ns, *frame.anchor(row)) < _WINDOW_NS:
                 return
             del self._standing[track_id]
         self._joined.add(track_id)
@@ -206,7 +207,7 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
         waiting = [one for one in self._joined - self._served if one in frame.rows]
         if self.area.exit is None or not waiting:
             return []
-        now = frame.points[[frame.rows[one] for one in waiting]]
+        now = np.array([frame.anchor(frame.rows[one]) for one in waiting])
         before = np.array([self._places.get(one, tuple(place)) for one, place in zip(waiting, now, strict=True)])
         self._places |= dict(zip(waiting, map(tuple, now.tolist()), strict=True))
         corners = in_pixels(self.area.exit, size_wh=frame.size_wh, pixels=self.pixels)
