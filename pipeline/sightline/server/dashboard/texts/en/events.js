@@ -74,7 +74,7 @@ export const events = {
   wholeImages: "Frames",
   why: "Why",
   whyCleared: "{occupancy} objects were inside {rule} of {step}: no longer too many.",
-  whyCrowded: "{occupancy} objects were inside {rule} of {step}: more than its limit.",
+  whyCrowded: "{occupancy} objects were inside {rule} of {step}: too many.",
   whyDwell: "The {label} had been inside {rule} of {step} for {dwell_seconds} s.",
   whyEnter: "The {label} came into the zone {rule} of {step}.",
   whyLeave: "The {label} left the zone {rule} of {step} after {dwell_seconds} s.",
