@@ -15,6 +15,8 @@ from sightline_plugins.rules.geometry import Floats, Mask, lie_on_a_line
 from sightline_plugins.rules.shapes import Coordinate, Location, Point, in_pixels
 
 Metres = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_FARTHEST = 3.0
+"""Beyond so many times the distance of the farthest given point the ground is not known well enough."""
 Place = tuple[Coordinate, Coordinate]
 """(x, y) on the ground, in metres from any origin."""
 
@@ -71,7 +73,9 @@ class Ground(Described):
             start, to = in_pixels([self.start, self.to], size_wh=size_wh, pixels=pixels)
             scale = self.length / np.hypot(*(to - start))
             return GroundPlane(np.diag([scale, scale, 1.0]))
-        return GroundPlane(_homography(in_pixels(self.frame, size_wh=size_wh, pixels=pixels), self._places()))
+        points = in_pixels(self.frame, size_wh=size_wh, pixels=pixels)
+        matrix = _homography(points, self._places())
+        return GroundPlane(matrix, least_depth=float(_depths(matrix, points).min()) / _FARTHEST)
 
     def _places(self) -> Floats:
         if self.metres is not None:
@@ -98,16 +102,18 @@ class Ground(Described):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroundPlane:
-    """A homography: `matrix` (3, 3) takes (x, y, 1) in pixels to metres; the third is positive on the ground.
+    """A homography: `matrix` (3, 3) takes (x, y, 1) in pixels to metres.
 
+    The third coordinate, the depth, falls to 0 at the horizon; points below `least_depth` are not used.
     See Hartley and Zisserman, Multiple View Geometry, 2.3 and 4.1.
     """
 
     matrix: Floats
+    least_depth: float = 0.0
 
     def is_ground(self, points: Floats) -> Mask:
-        """Return whether points (..., 2) in pixels are below the horizon."""
-        return _depths(self.matrix, points) > 0
+        """Return whether points (..., 2) in pixels are on the ground, and not too far away to say where."""
+        return _depths(self.matrix, points) > self.least_depth
 
     def places(self, points: Floats) -> Floats:
         """Return where points (..., 2) in pixels are, in metres; they have to be on the ground."""

@@ -77,7 +77,7 @@ class Speed(MotionRule):
     attribute `speed` of the object, which `draw` shows and outputs write, with `speed_uncertainty`: in at least 95 of
     100 cases the true speed differs by less. This comes from how far positions are off the line and how the box
     trembles, and grows with the distance from the camera; mistakes in the points of the ground come on top of it.
-    Nothing is measured in the first half of a window, or above the horizon.
+    Nothing is measured in the first half of a window, or three times as far away as the farthest point of the ground.
 
     With `limit`, an event `speed` with `speed`, `uncertainty`, `unit` and `track_id` reports once for each object that
     it is faster, even by the uncertainty less. `draw` shows how many objects were measured, how many were over the

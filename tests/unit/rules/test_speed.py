@@ -153,7 +153,9 @@ def test_the_plane_maps_points_and_slopes() -> None:
     assert plane.slopes(points, places)[..., 0] == pytest.approx(
         (plane.places(points + step) - places) / 0.001, rel=1e-3
     )
-    assert plane.is_ground(np.array([[640.0, 10.0], [640.0, 700.0]])).tolist() == [False, True]
+    horizon = 250 - 280 * 450 / 800
+    far = [[640.0, horizon + share * (250 - horizon)] for share in (-1, 0.32, 0.35, 3)]
+    assert plane.is_ground(np.array(far)).tolist() == [False, False, True, True]
 
 
 @pytest.mark.parametrize(
