@@ -31,6 +31,7 @@ from sightline.runtime.state.keeper import StateKeeper
 from sightline.runtime.stats.report import Report
 from tests.disks import SmallDisk
 from tests.unit.runtime.elements import Find, Synthetic
+from tests.unit.runtime.several_gpus import Gpus
 from tests.waiting import wait_until
 
 ENDED = 1_000
@@ -43,6 +44,9 @@ class Tally(Element):
     name: ClassVar[str] = "tally"
 
     wrong: str = ""
+
+    def serves_all_gpus(self) -> bool:
+        return True
 
     def build(self, site: Site) -> Operator:
         del site
@@ -222,6 +226,25 @@ def test_a_state_that_nobody_has_taken_yet_is_not_lost(tmp_path: Path) -> None:
     Pipeline.from_description(description, outputs=tmp_path).run()
 
     assert run(tmp_path)[0] == first
+
+
+def test_streams_in_lanes_of_several_gpus_share_a_file(gpus: Gpus, tmp_path: Path) -> None:
+    description = PipelineDescription(
+        name="x", sources={name: Synthetic(camera=True) for name in "abc"}, steps=(Tally(),), device="cuda"
+    )
+
+    def counted() -> dict[str, tuple[int, int]]:
+        report = Pipeline.from_description(description, outputs=tmp_path, gpu=gpus).run()
+        totals = {name: int(total) - ENDED for name, total in report.totals["tally-1"].items()}
+        return {
+            one.stream.name: (totals[one.stream.name] - one.processed, totals[one.stream.name])
+            for one in report.streams
+        }
+
+    first, second = counted(), counted()
+
+    assert [before for before, _ in first.values()] == [0, 0, 0]
+    assert [before for before, _ in second.values()] == [after for _, after in first.values()]
 
 
 def test_a_full_disk_is_reported_once_and_writing_goes_on(tmp_path: Path) -> None:
