@@ -18,6 +18,7 @@ from sightline.config.step_checks import (
     unknown_labels,
     unknown_rules,
     unknown_steps,
+    unknown_views,
     unmet_needs,
 )
 from sightline.config.steps import UnreadStep
@@ -167,6 +168,7 @@ def problems_of(
     found += [*unknown_rules(description.steps, streams=reached)]
     found += [*lost_images(description.steps)]
     found += [*moved_objects(description.steps, streams=reached)]
+    found += [*unknown_views(description.steps, streams=reached)]
     found += [*unknown_steps(description.steps, streams=reached)]
     seen = {key for key, _ in found}
     for (key, element), (element_id, _) in zip(elements, identify(description.steps), strict=True):
@@ -275,6 +277,7 @@ def check_joining(
     found += [*unknown_labels(description.steps, streams=streams)]
     found += [*unknown_rules(description.steps, streams=streams)]
     found += [*moved_objects(description.steps, streams=streams)]
+    found += [*unknown_views(description.steps, streams=streams)]
     found += [*unknown_steps(description.steps, streams=streams)]
     seen = {key for key, _ in found}
     device = given or resolve_device(description.device)

@@ -14,10 +14,12 @@ from sightline.graph.references import (
     ChecksCapabilities,
     FindsLabels,
     FindsRules,
+    MakesViews,
     Named,
     NamesLabels,
     NamesRules,
     NamesSteps,
+    NamesViews,
     ReliesOnSearches,
     SearchesImages,
 )
@@ -184,6 +186,24 @@ def moved_objects(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[
                 "put it before the steps that find objects"
             )
             yield key, text
+
+
+def unknown_views(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:
+    """Each view that no step before makes on a stream, and each step that makes views of views, with its key path."""
+
+    def made(element: Element) -> frozenset[str]:
+        return element.made_views() if isinstance(element, MakesViews) else frozenset()
+
+    for key, element, reached in arrivals(steps, streams=streams, adds=made):
+        known = sorted(frozenset[str]().union(*reached.values()))
+        if made(element) and known:
+            yield key, f"the images are composed of the views {allowed(known)} already: give all views to one step"
+        for below, name in element.wanted_views() if isinstance(element, NamesViews) else ():
+            lacking = [stream for stream, before in reached.items() if name not in before]
+            if lacking:
+                where = f" on the stream {lacking[0]!r}" if len(lacking) < len(reached) else ""
+                near = suggest(name, known) or (f"; views: {allowed(known)}" if known else ": put dewarp before it")
+                yield (*key, *below), f"no step before it makes a view {name!r}{where}{near}"
 
 
 def unknown_steps(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:

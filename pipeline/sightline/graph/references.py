@@ -59,6 +59,24 @@ class NamesRules(Protocol):
 
 
 @runtime_checkable
+class MakesViews(Protocol):
+    """An element that composes images of views."""
+
+    def made_views(self) -> frozenset[str]:
+        """Return the names of the views."""
+        ...
+
+
+@runtime_checkable
+class NamesViews(Protocol):
+    """An element whose options name views."""
+
+    def wanted_views(self) -> Named:
+        """Return the views that a step before must make."""
+        ...
+
+
+@runtime_checkable
 class NamesSteps(Protocol):
     """An element whose options name other steps."""
 

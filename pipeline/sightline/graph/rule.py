@@ -23,7 +23,7 @@ from sightline.graph.rule_options import CoolDowns, RuleOptions, active_rules, w
 from sightline.graph.schedule import Schedule
 from sightline.graph.site import Clock, Site, SystemClock
 from sightline.graph.state import Saved
-from sightline.media import Batch, Event, Frame, Graphic, Objects, Overlay, Part, Stream
+from sightline.media import Batch, Event, Frame, Graphic, Objects, Overlay, Part, Stream, Views
 from sightline.media.boxes import Boxes
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
@@ -241,6 +241,13 @@ class Rule(Element):
         """Make the state of a stream; `earlier` is that of an ended stream of this name, whose counts go on."""
         raise NotImplementedError
 
+    def in_views(self, views: Views | None, *, size_wh: tuple[int, int]) -> Rule:
+        """Return this element for frames of that size that are composed of these views (None: of none): with the
+        coordinates of the frame instead of those of a view. Raises ConfigurationError for a view that is not there.
+        """
+        del views, size_wh
+        return self
+
     def found_rules(self) -> frozenset[str]:
         """Return the names of the rules."""
         return frozenset(self.rule_names())
@@ -274,6 +281,12 @@ class _Watched:
     """The time of the last frame by the clock of the rules, and its time of day."""
     cool_downs: CoolDowns = field(default_factory=CoolDowns)
     size_wh: tuple[int, int] = _UNKNOWN_SIZE_WH
+    frame_wh: tuple[int, int] = _UNKNOWN_SIZE_WH
+    """The size of its last frame; `size_wh` is that for which the rules were placed."""
+    views: Views | None = None
+    """What its frames are composed of."""
+    saved: Saved | None = None
+    """The state that `rule` was restored from, until the first frame says what views there are."""
     outlines: Mapping[str, Points] = field(default_factory=dict)
     shown: tuple[tuple[tuple[str, int], ...], ...] | None = None
     overlays: tuple[Overlay, ...] = ()
@@ -314,9 +327,9 @@ class RuleOperator(Operator):
         overlays: list[tuple[Overlay, ...]] = [()] * len(batch)
         graphics: list[tuple[Graphic, ...]] = [()] * len(batch)
         objects = batch.objects
-        for (stream, size_wh), rows in _by_stream(batch).items():
+        for rows in _by_stream(batch).values():
             times_ns = [self._time_of_day(batch.frames[row]) for row in rows]
-            watched = self._watched(stream, size_wh, batch.frames[rows[0]].pts_ns, times_ns[0])
+            watched = self._watched(batch.frames[rows[0]], times_ns[0])
             tracks = TrackedObjects.of(
                 batch,
                 rows,
@@ -350,7 +363,8 @@ class RuleOperator(Operator):
         """Let the rules go on with the state of an earlier process, with the first frame of the stream."""
         rule = self._rule.watch(None)
         rule.restore(saved["rules"])
-        watched = _Watched(rule, last=(int(saved["now_ns"]), int(saved["epoch_ns"])))
+        last = int(saved["now_ns"]), int(saved["epoch_ns"])
+        watched = _Watched(rule, last=last, saved=saved["rules"])
         watched.cool_downs.restore(saved["cool_downs"])
         self._restored[stream] = watched
 
@@ -358,8 +372,9 @@ class RuleOperator(Operator):
         """Let the rules of all streams take over other options; their counts go on."""
         self._take(rule)
         watched_ones = [*self._streams.values(), *self._restored.values()]
+        placed = {one.rule: rule.in_views(one.views, size_wh=one.frame_wh) for one in self._streams.values()}
         for state in dict.fromkeys([*self._latest.values(), *(watched.rule for watched in watched_ones)]):
-            state.change(rule)
+            state.change(placed.get(state, rule))
         for watched in watched_ones:
             watched.size_wh, watched.shown = _UNKNOWN_SIZE_WH, None
 
@@ -399,16 +414,27 @@ class RuleOperator(Operator):
         options = self._options.get(event.rule)
         return event.data if options is None else with_severity(event.data, options.severity)
 
-    def _watched(self, stream: Stream, size_wh: tuple[int, int], pts_ns: int, epoch_ns: int) -> _Watched:
+    def _watched(self, frame: Frame, epoch_ns: int) -> _Watched:
+        """Return the state of a frame's stream, for frames of that size and with those views."""
+        stream, size_wh, views = frame.stream, frame.size_wh, frame.views
         watched = self._streams.get(stream)
         if watched is None:
+            placed = self._rule.in_views(views, size_wh=size_wh)
             watched = self._restored.pop(stream.name, None)
             if watched is None:
-                watched = _Watched(self._rule.watch(self._latest.get(stream.name)))
+                watched = _Watched(placed.watch(self._latest.get(stream.name)))
             else:
-                watched.go_on(pts_ns, epoch_ns)
+                watched.go_on(frame.pts_ns, epoch_ns)
+                if placed is not self._rule and watched.saved is not None:
+                    watched.rule = placed.watch(None)
+                    watched.rule.restore(watched.saved)
+            watched.views, watched.saved = views, None
             self._streams[stream], self._latest[stream.name] = watched, watched.rule
-        watched.settle(pts_ns, epoch_ns)
+        elif not _stand_alike(watched.views, views):
+            watched.rule.change(self._rule.in_views(views, size_wh=size_wh))
+            watched.views, watched.size_wh = views, _UNKNOWN_SIZE_WH
+        watched.settle(frame.pts_ns, epoch_ns)
+        watched.frame_wh = size_wh
         if watched.size_wh != size_wh:
             watched.size_wh, watched.shown = size_wh, None
             watched.outlines = watched.rule.place(size_wh)
@@ -436,3 +462,12 @@ def _by_stream(batch: Batch) -> dict[tuple[Stream, tuple[int, int]], list[int]]:
     for row, frame in enumerate(batch.frames):
         rows.setdefault((frame.stream, frame.size_wh), []).append(row)
     return rows
+
+
+def _stand_alike(former: Views | None, present: Views | None) -> bool:
+    """Whether views have the same names and places."""
+    if former is present:
+        return True
+    if former is None or present is None:
+        return False
+    return former.names == present.names and np.array_equal(former.xyxy, present.xyxy)

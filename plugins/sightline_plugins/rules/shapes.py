@@ -9,9 +9,11 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownError
 
+from sightline.errors import ConfigurationError
 from sightline.graph import ChangesLive
 from sightline.graph.rule import Rule
 from sightline.graph.rule_options import RuleOptions
+from sightline.media import Views
 from sightline_plugins.rules.geometry import Floats, first_meeting_edges, lie_on_a_line
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
@@ -95,6 +97,8 @@ class Shape(RuleOptions):
 
     classes: tuple[str, ...] | None = None
     """Labels of the objects that count; all when not given."""
+    view: str | None = None
+    """The view, of those that `dewarp` makes, whose coordinates these are; those of the whole frame when not given."""
 
     @model_validator(mode="before")
     @classmethod
@@ -113,6 +117,40 @@ class Shape(RuleOptions):
     def points(self) -> Iterator[tuple[Location, Point]]:
         """Yield the points with their paths below the shape."""
         raise NotImplementedError
+
+    def in_frame(self, view_xyxy: Sequence[float], *, size_wh: tuple[int, int], pixels: bool) -> Self:
+        """Return the shape in coordinates of a frame of that size, in which its view lies at `view_xyxy`.
+
+        A polygon that is not given, and stands for all of the view, becomes the view; a margin keeps its share of the
+        view's height.
+        """
+        left, top, right, bottom = view_xyxy
+        width, height = (1, 1) if pixels else size_wh
+        scale = (1, 1) if pixels else (right - left, bottom - top)
+        moved = self
+        for path, (x, y) in list(self.points()):
+            point = ((left + x * scale[0]) / width, (top + y * scale[1]) / height)
+            moved = _with_value(moved, path, point)
+        changes: dict[str, Any] = {}
+        if getattr(self, "polygon", ()) is None:
+            corners = ((left, top), (right, top), (right, bottom), (left, bottom))
+            changes["polygon"] = tuple((x / width, y / height) for x, y in corners)
+        if isinstance(margin := getattr(self, "margin", None), float | int):
+            changes["margin"] = margin * scale[1] / height
+        return moved.model_copy(update=changes)
+
+
+def _with_value(of: Any, path: Location, value: object) -> Any:
+    """Return a copy of a value, a tuple or an element, with another value at a path below it."""
+    if not path:
+        return value
+    first, *rest = path
+    if isinstance(of, BaseModel):
+        names = {field.alias: name for name, field in type(of).model_fields.items() if field.alias}
+        name = names.get(str(first), str(first))
+        return of.model_copy(update={name: _with_value(getattr(of, name), tuple(rest), value)})
+    number = int(first)
+    return (*of[:number], _with_value(of[number], tuple(rest), value), *of[number + 1 :])
 
 
 class ShapeRule(Rule):
@@ -144,6 +182,30 @@ class ShapeRule(Rule):
     def rule_options(self) -> Mapping[str, RuleOptions]:
         """Return the shapes."""
         return self.__pydantic_extra__
+
+    def in_views(self, views: Views | None, *, size_wh: tuple[int, int]) -> Self:
+        """Return the rule with the shapes that have a view in coordinates of the frame."""
+        shapes: Mapping[str, Shape] = self.__pydantic_extra__
+        if all(shape.view is None for shape in shapes.values()):
+            return self
+        places = {} if views is None else dict(zip(views.names, views.xyxy.tolist(), strict=True))
+        placed = dict(shapes)
+        for name, shape in shapes.items():
+            if shape.view is None:
+                continue
+            if shape.view not in places:
+                known = f"its views are {', '.join(places)}" if places else "put dewarp before this step"
+                raise ConfigurationError(f"{self.name}.{name}: the frame has no view {shape.view!r}: {known}")
+            placed[name] = shape.in_frame(places[shape.view], size_wh=size_wh, pixels=self.pixels)
+        copy = self.model_copy()
+        object.__setattr__(copy, "__pydantic_extra__", placed)
+        return copy
+
+    def wanted_views(self) -> Iterator[tuple[Location, str]]:
+        """Yield the view of each shape that has one."""
+        for name, shape in self.__pydantic_extra__.items():
+            if shape.view is not None:
+                yield (name, "view"), shape.view
 
     def wanted_labels(self) -> Iterator[tuple[Location, str]]:
         """Yield the classes of each shape."""

@@ -90,6 +90,10 @@ class Dewarp(Element):
         columns = self.columns or int(np.ceil(np.sqrt(len(names))))
         return Layout(names, tuple(self.views.values()), self.mount, columns, self.gap)
 
+    def made_views(self) -> frozenset[str]:
+        """Return the names of the views."""
+        return frozenset(self.views)
+
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Check that the lens sees something of each view."""
         del context
