@@ -61,7 +61,7 @@ class DirectedLines(Protocol):
 
 
 @dataclass(slots=True)
-class _History:
+class ObjectHistory:
     """The newest samples of an object, centre and size as x, y, width, height, and how many frames it was seen on."""
 
     seen_ns: int
@@ -75,6 +75,18 @@ class _History:
         width, height = int(box[2] - box[0]), int(box[3] - box[1])
         self.samples.append((left + width // 2, top + height // 2, width, height))
         self.seen_ns, self.frames = now_ns, self.frames + 1
+
+    def save(self) -> list[Any]:
+        """Return it as plain values."""
+        return [self.seen_ns, self.frames, [list(sample) for sample in self.samples], sorted(self.counted)]
+
+    @classmethod
+    def restored(cls, saved: Sequence[Any]) -> ObjectHistory:
+        """Return the history that was saved. Raises TypeError or ValueError when it is something else."""
+        seen_ns, frames, samples, counted = saved
+        history = cls(int(seen_ns), int(frames), counted=set(counted))
+        history.samples.extend((int(x), int(y), int(width), int(height)) for x, y, width, height in samples)
+        return history
 
     def before(self) -> tuple[int, int, int]:
         """Return centre and height of before: the mean of the first two samples, or of the oldest four of a full
@@ -94,7 +106,7 @@ class DeepStreamLines(StreamRule):
 
     def __init__(self, options: DirectedLines, earlier: DeepStreamLines | None = None) -> None:
         self._take(options)
-        self._objects: dict[int, _History] = {}
+        self._objects: dict[int, ObjectHistory] = {}
         self._size_wh: tuple[int, int] | None = None
         self.tally: dict[str, int] = dict.fromkeys(self._lines, 0) if earlier is None else earlier.tally
 
@@ -128,7 +140,7 @@ class DeepStreamLines(StreamRule):
             found: list[RuleEvent] = []
             for row in range(own.start, own.stop):
                 track_id = int(tracks.track_id[row])
-                history = self._objects.setdefault(track_id, _History(now_ns))
+                history = self._objects.setdefault(track_id, ObjectHistory(now_ns))
                 history.add(tracks.xyxy[row].tolist(), now_ns=now_ns)
                 for number, name in enumerate(self._lines):
                     if (seen is None or seen[row, number]) and self._crosses(name, history, tracks, row):
@@ -147,18 +159,14 @@ class DeepStreamLines(StreamRule):
 
     def save(self) -> Saved:
         """Return the counts and the histories."""
-        objects = {
-            str(number): [one.seen_ns, one.frames, [list(sample) for sample in one.samples], sorted(one.counted)]
-            for number, one in self._objects.items()
-        }
+        objects = {str(number): one.save() for number, one in self._objects.items()}
         return {"tally": dict(self.tally), "objects": objects}
 
     def restore(self, saved: Saved) -> None:
         """Go on with the counts and the histories."""
-        objects = {}
-        for number, (seen_ns, frames, samples, counted) in saved["objects"].items():
-            one = objects[int(number)] = _History(int(seen_ns), int(frames), counted=set(counted) & set(self._lines))
-            one.samples.extend((int(x), int(y), int(width), int(height)) for x, y, width, height in samples)
+        objects = {int(number): ObjectHistory.restored(one) for number, one in saved["objects"].items()}
+        for one in objects.values():
+            one.counted &= set(self._lines)
         tally = {str(name): int(count) for name, count in saved["tally"].items()}
         self._objects, self.tally = objects, {**self.tally, **tally}
 
@@ -168,7 +176,7 @@ class DeepStreamLines(StreamRule):
     def _take(self, options: DirectedLines) -> None:
         self._lines, self._pixels = options.directed_lines(), options.pixels
 
-    def _crosses(self, name: str, history: _History, tracks: TrackedObjects, row: int) -> bool:
+    def _crosses(self, name: str, history: ObjectHistory, tracks: TrackedObjects, row: int) -> bool:
         """Return whether an object crosses a line that it has not yet crossed."""
         options = self._lines[name]
         square, cosine, frames = _THRESHOLDS[options.mode]

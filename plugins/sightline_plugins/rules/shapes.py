@@ -214,6 +214,20 @@ class ShapeRule(Rule):
                 yield (name, "classes", number), label
 
 
+def refuse_options(title: str, shapes: Mapping[str, Shape], options: Iterable[str], advice: str) -> None:
+    """Raise a ValidationError that names each place where a shape has one of these options."""
+    errors = [
+        InitErrorDetails(
+            type=PydanticCustomError("compat", "{advice}", {"advice": advice}), loc=(name, option), input=None
+        )
+        for name, shape in shapes.items()
+        for option in options
+        if option in shape.model_fields_set
+    ]
+    if errors:
+        raise ValidationError.from_exception_data(title, errors)
+
+
 _MOST_FORMER = 1000
 Counted = TypeVar("Counted")
 
@@ -269,12 +283,6 @@ def anchor_fractions(anchors: Iterable[Anchor]) -> Floats:
 def fixed_margins(margins: Iterable[Margin], *, height: float) -> Floats:
     """Return margins (K,) in pixels, 0 for `auto`; `height` is that of the frame, or 1 where margins are pixels."""
     return np.array([0.0 if margin == "auto" else margin * height for margin in margins])
-
-
-def measured_margins(margins: Iterable[Margin], *, noise: Floats) -> Floats:
-    """Return margins (N, K) in pixels of N boxes whose edges have these deviations (N,), 0 for those that are fixed."""
-    measured: Floats = noise[:, None] * measured_widths(margins)
-    return measured
 
 
 def measured_widths(margins: Iterable[Margin]) -> Floats:

@@ -11,8 +11,8 @@ from pydantic import Field
 from sightline.graph import ChangesLive
 from sightline.graph.described import Described
 from sightline.graph.rule import RuleEvent
-from sightline.graph.rule_options import Part
 from sightline.graph.state import Saved
+from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.geometry import Floats, Mask

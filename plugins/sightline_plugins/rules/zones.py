@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
 from sightline.graph.state import Saved
@@ -17,13 +17,16 @@ from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaRule
 from sightline_plugins.rules.containment import Area, Containment
+from sightline_plugins.rules.deepstream_zones import DeepStreamZones, Roi
 from sightline_plugins.rules.geometry import Mask
-from sightline_plugins.rules.shapes import Shape, continued_tally, drawings, former_names, places_of
+from sightline_plugins.rules.shapes import Shape, continued_tally, drawings, former_names, places_of, refuse_options
 from sightline_plugins.rules.zone_monitor import Change, ZoneChange, ZoneCounts, ZoneLimits, ZoneMonitor
 
 
 class Zone(Area):
     """A part of the frame."""
+
+    other_options: ClassVar[tuple[str, ...]] = (*Area.other_options, "compat")
 
     dwell: Duration | None = None
     """Emit an event once when an object has stayed this long."""
@@ -47,6 +50,9 @@ class Zones(AreaRule):
     longer time bridges occlusions, a shorter one reports sooner. A stay that lasts to the end of the stream ends there,
     without an event.
 
+    `compat: deepstream` counts as nvdsanalytics of DeepStream does: who is inside on each frame, and a crowd of at
+    least `limit` at once.
+
     ```yaml
     - zones: {plaza: {polygon: [[0.2, 0.4], [0.8, 0.4], [0.8, 0.9], [0.2, 0.9]], classes: [person], dwell: 10s}}
     ```
@@ -57,12 +63,28 @@ class Zones(AreaRule):
     name: ClassVar[str] = "zones"
     shape: ClassVar[type[Shape]] = Zone
 
+    compat: Literal["deepstream"] | None = None
+    """Count as another product does, to compare with it; by default as described above."""
+
+    @model_validator(mode="after")
+    def _check_compat(self) -> Self:
+        if self.compat:
+            advice = "means nothing with `compat: deepstream`: leave it out"
+            refuse_options(self.name, self.zones, ("anchor", "margin", "dwell", "limit_after"), advice)
+        return self
+
     @property
     def zones(self) -> Mapping[str, Zone]:
         return self.__pydantic_extra__
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:
+        if self.compat:
+            return DeepStreamZones(self, earlier if isinstance(earlier, DeepStreamZones) else None)
         return StreamZones(self, earlier if isinstance(earlier, StreamZones) else None)
+
+    def rois(self) -> Mapping[str, Roi]:
+        """Return the zones for `compat: deepstream`."""
+        return {name: Roi(zone.polygon, zone.limit, zone.classes) for name, zone in self.zones.items()}
 
 
 class StreamZones(StreamRule):

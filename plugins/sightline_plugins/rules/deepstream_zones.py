@@ -1,0 +1,145 @@
+"""ROI counts and overcrowding as nvdsanalytics of DeepStream has them, for `compat: deepstream`.
+
+The method is that of `nvds_analytics.cpp` of DeepStream 9.1, in integers of frame pixels: an object is inside on each
+frame by itself, with no margin and no memory of an occlusion, and a zone is crowded at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from sightline.graph.rule import INSIDE, Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.state import Saved
+from sightline.media import Part
+from sightline_plugins.rules.deepstream_lines import MEMORY_NS, ObjectHistory, Pixel
+
+LARGEST = "largest"
+
+
+@dataclass(frozen=True, slots=True)
+class Roi:
+    """A polygon in fractions of the frame or pixels, and how many objects in it are a crowd; None for no limit."""
+
+    polygon: Points
+    limit: int | None
+    classes: tuple[str, ...] | None
+
+
+class Rois(Protocol):
+    """The element: its zones by name."""
+
+    @property
+    def pixels(self) -> bool:
+        """Whether coordinates are pixels."""
+        ...
+
+    def rois(self) -> Mapping[str, Roi]:
+        """Return the zones."""
+        ...
+
+
+class DeepStreamZones(StreamRule):
+    """The zones of one stream, and how many objects are inside."""
+
+    def __init__(self, options: Rois, earlier: DeepStreamZones | None = None) -> None:
+        self._take(options)
+        self._objects: dict[int, ObjectHistory] = {}
+        self._crowded: set[str] = set()
+        self._size_wh: tuple[int, int] | None = None
+        self.tally: dict[str, dict[str, int]] = {name: _nobody() for name in self._rois}
+        if earlier is not None:
+            self.tally = earlier.tally
+
+    def change(self, rule: Any) -> None:
+        """Take over other zones, between two frames."""
+        self._take(rule)
+        self._crowded &= set(self._rois)
+        self.tally = {**{name: _nobody() for name in self._rois}, **self.tally}
+        if self._size_wh is not None:
+            self.place(self._size_wh)
+
+    def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
+        """Convert the zones to whole pixels of frames of that size, by truncation."""
+        self._size_wh = size_wh
+        width, height = (1, 1) if self._pixels else size_wh
+        self._corners = {
+            name: [(int(x * width), int(y * height)) for x, y in roi.polygon] for name, roi in self._rois.items()
+        }
+        return {name: tuple((float(x), float(y)) for x, y in own) for name, own in self._corners.items()}
+
+    def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
+        """Count the objects inside on each frame; yield when a zone becomes crowded, or cleared."""
+        seen = tracks.when_active()
+        for now_ns, own in zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True):
+            self._objects = {
+                number: one for number, one in self._objects.items() if abs(now_ns - one.seen_ns) <= MEMORY_NS
+            }
+            rows = range(own.start, own.stop)
+            labels = tracks.labels(np.arange(own.start, own.stop))
+            feet = [self._foot(int(tracks.track_id[row]), tracks.xyxy[row].tolist(), now_ns) for row in rows]
+            found: list[RuleEvent] = []
+            for number, (name, roi) in enumerate(self._rois.items()):
+                count = sum(
+                    _is_inside(self._corners[name], foot)
+                    for row, foot, label in zip(rows, feet, labels, strict=True)
+                    if (seen is None or seen[row, number]) and (roi.classes is None or label in roi.classes)
+                )
+                tally = self.tally[name]
+                tally[INSIDE], tally[LARGEST] = count, max(tally[LARGEST], count)
+                if (is_crowded := roi.limit is not None and count >= roi.limit) != (name in self._crowded):
+                    self._crowded ^= {name}
+                    state, part = ("crowded", Part.BEGIN) if is_crowded else ("cleared", Part.END)
+                    found.append(RuleEvent("crowd", name, {"state": state, "occupancy": count}, part))
+            yield found
+
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """Return how many objects are inside each zone, and the most that were."""
+        return {name: self.tally[name] for name in self._rois}
+
+    def totals(self) -> Mapping[str, Mapping[str, int]]:
+        """Return the same for the report, also of zones that are gone."""
+        return self.tally
+
+    def save(self) -> Saved:
+        """Return the counts, the crowded zones and the histories."""
+        objects = {str(number): one.save() for number, one in self._objects.items()}
+        tally = {name: dict(own) for name, own in self.tally.items()}
+        return {"tally": tally, "crowded": sorted(self._crowded), "objects": objects}
+
+    def restore(self, saved: Saved) -> None:
+        """Go on with the counts, the crowded zones and the histories."""
+        tally = {str(name): {one: int(own[one]) for one in _nobody()} for name, own in saved["tally"].items()}
+        self._objects = {int(number): ObjectHistory.restored(one) for number, one in saved["objects"].items()}
+        self._crowded = set(saved["crowded"]) & set(self._rois)
+        self.tally = {**self.tally, **tally}
+
+    def end(self) -> None:
+        self._objects, self._crowded = {}, set()
+
+    def _take(self, options: Rois) -> None:
+        self._rois, self._pixels = options.rois(), options.pixels
+
+    def _foot(self, track_id: int, box: Sequence[float], now_ns: int) -> Pixel:
+        """Return the centre of a box, lowered by half of the object's mean height."""
+        history = self._objects.setdefault(track_id, ObjectHistory(now_ns))
+        history.add(box, now_ns=now_ns)
+        x, y, _, _ = history.samples[-1]
+        return x, y + history.mean_height() // 2
+
+
+def _nobody() -> dict[str, int]:
+    return {INSIDE: 0, LARGEST: 0}
+
+
+def _is_inside(corners: Sequence[Pixel], point: Pixel) -> bool:
+    """Return whether a ray to the left of a point, that included, meets an odd number of edges."""
+    x, y = point
+    inside = False
+    for (x1, y1), (x2, y2) in zip(corners, [*corners[1:], corners[0]], strict=True):
+        if (y1 > y) != (y2 > y):
+            inside ^= 0 <= x1 + (y - y1) * (x2 - x1) / (y2 - y1) <= x
+    return inside
