@@ -22,11 +22,13 @@ CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]], "after": "1s"}},
         {"left": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]], "after": "1s"}},
     ),
+    "combine": ({"a": "lines.a.in"}, {"a": "lines.a.out then lines.a.in"}),
     "crowd": (
         {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]], "at_least": 1}},
         {"left": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]], "at_least": 1}},
     ),
     "draw": ({"trail": "0s"}, {"trail": "0s", "color": "track", "labels": False, "thickness": 5}),
+    "flow": ({"mode": "dense"}, {"mode": "dense", "arrows": True}),
     "flows": (
         {
             "left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]},
@@ -37,6 +39,7 @@ CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "right": {"polygon": [[0.6, 0], [1, 0], [1, 1], [0.6, 1]]},
         },
     ),
+    "heat_map": ({"a": {"measure": "feet"}}, {"a": {"measure": "feet"}, "opacity": 0.3}),
     "left_objects": ({"a": {"after": "1s"}}, {"a": {"after": "2s"}}),
     "lines": ({"a": {"from": [0, 0.5], "to": [1, 0.5]}}, {"a": {"from": [0, 0.2], "to": [1, 0.2]}}),
     "loitering": (
