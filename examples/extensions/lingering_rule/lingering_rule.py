@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from sightline.graph import ChangesLive
-from sightline.graph.rule import Points, Rule, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule import Points, Rule, RuleEvent, StreamRule
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media.time import Duration
 
 

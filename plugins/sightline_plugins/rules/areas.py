@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.graph import ChangesLive
-from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media.boxes import Boxes
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration

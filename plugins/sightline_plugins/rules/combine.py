@@ -9,9 +9,10 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from sightline.graph.element import Capability
-from sightline.graph.rule import Points, Rule, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule import Points, Rule, RuleEvent, StreamRule
 from sightline.graph.rule_options import RuleOptions
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Event, Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration

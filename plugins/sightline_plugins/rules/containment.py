@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sightline.graph.rule import Points, TrackedObjects
+from sightline.graph.rule import Points
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline_plugins.rules.geometry import Mask
 from sightline_plugins.rules.settling import ZoneSettling
 from sightline_plugins.rules.shapes import (

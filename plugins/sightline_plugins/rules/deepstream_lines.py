@@ -16,8 +16,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 
 RING_FRAMES = 50
 """Samples that an object's history holds: DeepStream's value where `obj-cnt-win-in-ms` is not set."""

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sightline.graph.rule import INSIDE, Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule import INSIDE, Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Part
 from sightline_plugins.rules.deepstream_lines import MEMORY_NS, ObjectHistory, Pixel
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from sightline.graph import ChangesLive
-from sightline.graph.rule import RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule import RuleEvent, StreamRule
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaFrame, AreaRule, AreaWatch, Data, StreamAreas, Tally, seconds
 from sightline_plugins.rules.containment import Area

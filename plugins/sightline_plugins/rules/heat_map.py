@@ -13,8 +13,9 @@ from pydantic import Field
 from sightline.graph import ChangesLive, CheckContext, OutputPath, Problem, Site
 from sightline.graph.fields import Fraction
 from sightline.graph.outputs import safe_name
-from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Graphic, HeatLayer
 from sightline.media.frame import NANOSECONDS
 from sightline.media.heat import GRID_WH, Cells, feet, levels_of, share_ways

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from sightline.graph.rule import RuleEvent, TrackedObjects
+from sightline.graph.rule import RuleEvent
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Part
 from sightline.media.boxes import iou_matrix
 from sightline.media.frame import NANOSECONDS

@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline_plugins.rules.deepstream_lines import DeepStreamLines, DirectedLine, Mode
 from sightline_plugins.rules.settling import LineSettling, Signs
 from sightline_plugins.rules.shapes import (

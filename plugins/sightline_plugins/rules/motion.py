@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, polygon_edges
 from sightline_plugins.rules.noise import BoxNoise
 from sightline_plugins.rules.shapes import (

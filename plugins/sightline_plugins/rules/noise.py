@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sightline.graph.rule import TrackedObjects
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline_plugins.native import DOUBLE, POINTER, SIZE, function, pointer
 from sightline_plugins.rules.track_table import TrackTable
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence, Set
 import numpy as np
 import numpy.typing as npt
 
-from sightline.graph.rule import TrackedObjects
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline_plugins.native import POINTER, SIZE, function, pointer
 from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, line_sides
 from sightline_plugins.rules.noise import BoxNoise

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from sightline.graph.rule import Points, RuleEvent, StreamRule, TrackedObjects
+from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration

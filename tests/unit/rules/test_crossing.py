@@ -7,7 +7,7 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.graph.rule import TrackedObjects
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import make_frames
 from sightline_plugins.rules.settling import LineSettling

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 from tests.unit.rules.walkers import SIZE_WH, sampled, wander
 
-from sightline.graph.rule import TrackedObjects
+from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Batch
 from sightline_plugins.rules.geometry import anchor_points, distance_to_edges, inside_polygons, polygon_edges
 from sightline_plugins.rules.noise import BoxNoise
