@@ -61,7 +61,6 @@ class StreamLingering(StreamRule):
             yield found
 
     def change(self, rule: Lingering) -> None:
-        """Take over other options; the stays go on."""
         self.rule = rule
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
