@@ -56,9 +56,12 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrows:
-    """Arrows over a frame, for drawing: `ends` float32 (N, 4) are x, y of the tail and of the tip, in pixels of it."""
+    """Arrows over a frame, for drawing: `ends` float32 (N, 4) are x, y of the tail and of the tip, in pixels of it.
+    Those that show a forbidden way have another colour.
+    """
 
     ends: npt.NDArray[np.float32]
+    is_forbidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -89,7 +89,8 @@ class Drawing(Operator):
         if self._options.masks:
             draw_masks(context, objects, colors)
         for overlay in overlays:
-            _draw_shape(context, overlay)
+            if not _is_whole_frame(overlay, frame.size_wh):
+                _draw_shape(context, overlay)
         for graphic in graphics:
             if isinstance(graphic, Arrows):
                 draw_arrows(context, graphic)
@@ -146,11 +147,19 @@ class Drawing(Operator):
         return [color_of(number) for number in numbers.tolist()]
 
     def _write_counts(self, context: DrawContext, overlays: Sequence[Overlay]) -> None:
+        """Write the counts of each rule in the middle of its shape; those of the whole frame below one another at the
+        left, under the clock.
+        """
+        line = int(self._options.clock)
         for overlay in overlays:
             counts = (f"{name} {number}" for name, number in overlay.counts)
             mask = self._typesetter.mask("  ".join((overlay.name, *counts)), size=context.style.text_size)
-            middle = np.mean(overlay.points, axis=0)
-            place = centred((middle[0], middle[1]), text_wh=(mask.width, mask.height), size_wh=context.size_wh)
+            if _is_whole_frame(overlay, context.size_wh):
+                place = (0, line * mask.height)
+                line += 1
+            else:
+                middle = np.mean(overlay.points, axis=0)
+                place = centred((middle[0], middle[1]), text_wh=(mask.width, mask.height), size_wh=context.size_wh)
             context.text(mask, at=place, background=_overlay_color(overlay))
 
     def _write_clock(self, context: DrawContext, frame: Frame) -> None:
@@ -161,6 +170,12 @@ class Drawing(Operator):
 
 def _overlay_color(overlay: Overlay) -> Rgb:
     return LINE if overlay.kind == "line" else ZONE
+
+
+def _is_whole_frame(overlay: Overlay, size_wh: tuple[int, int]) -> bool:
+    """Whether a rule looks at the whole frame: there is no shape to be shown then."""
+    width, height = size_wh
+    return overlay.kind == "zone" and {*overlay.points} == {(0, 0), (width, 0), (width, height), (0, height)}
 
 
 def _draw_shape(context: DrawContext, overlay: Overlay) -> None:

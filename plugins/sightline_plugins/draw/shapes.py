@@ -107,6 +107,7 @@ WHITE: Rgb = (255, 255, 255)
 LINE: Rgb = (255, 214, 10)
 ZONE: Rgb = (64, 200, 255)
 ARROW: Rgb = (0, 255, 120)
+FORBIDDEN: Rgb = (255, 70, 60)
 _ARROW_HEAD = 4
 """Length of an arrow's head at most, in widths of a line."""
 
@@ -172,7 +173,8 @@ def draw_arrows(context: DrawContext, arrows: Arrows) -> None:
     reach = np.minimum(length / 3, _ARROW_HEAD * context.style.thickness)
     back, aside = way / length * reach, np.stack([-way[:, 1], way[:, 0]], axis=1) / length * reach * 0.6
     lines = np.stack([tail, tip, tip - back + aside, tip, tip - back - aside], axis=1)
-    context.canvas.polylines(lines, context.inks.ink(ARROW), thickness=context.style.thin, smooth=False)
+    ink = context.inks.ink(FORBIDDEN if arrows.is_forbidden else ARROW)
+    context.canvas.polylines(lines, ink, thickness=context.style.thin, smooth=False)
 
 
 def draw_boxes(context: DrawContext, objects: Objects, rects: Sequence[Rect], colors: Sequence[Rgb]) -> None:

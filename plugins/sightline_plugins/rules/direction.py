@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.graph.described import Described
 from sightline.graph.rule import RuleEvent
+from sightline.media import Arrows
 from sightline_plugins.rules.geometry import Floats
 from sightline_plugins.rules.motion import Distance, Monitor, MotionArea, MotionRule, SeenObjects, Tally
 from sightline_plugins.rules.shapes import NOISE_MARGIN, Coordinate, Location, Point, Shape, in_pixels
@@ -21,6 +23,10 @@ _MEMORY_NS = 60_000_000_000
 """A track that was not seen for longer is another object."""
 _OF_FRAME, _OF_BOX, _OF_NOISE = 0.05, 0.5, 2 * NOISE_MARGIN
 """The distance `auto`, of the height of the frame, of that of the box, and of its noise: the largest of them."""
+
+
+_ARROW_LENGTH = 0.2
+"""The length of the arrow that shows an angle, of the height of the frame."""
 
 
 class Arrow(Described):
@@ -88,7 +94,8 @@ class Direction(MotionRule):
     (`wrong` or `right`), `angle` and `track_id` reports this once for each object and state. Where both are given and
     a direction is within the tolerance of both, it is wrong.
 
-    `draw` shows how many objects went right and wrong, as the report does. An object that did both counts in both.
+    `draw` shows the directions as arrows, forbidden ones in red, and how many objects went right and wrong, as the
+    report does. An object that did both counts in both.
 
     ```yaml
     - direction: {ramp: {allowed: {from: [0.2, 0.8], to: [0.7, 0.3]}, tolerance: 60, classes: [car, truck]}}
@@ -138,9 +145,16 @@ class DirectionMonitor(Monitor):
         self._least_cosine = float(np.cos(np.radians(self._area.tolerance)))
 
     def place(self, size_wh: tuple[int, int], *, pixels: bool) -> None:
-        self._allowed = _unit(self._area.allowed, size_wh=size_wh, pixels=pixels)
-        self._forbidden = _unit(self._area.forbidden, size_wh=size_wh, pixels=pixels)
+        self._allowed, self._forbidden = (
+            None if way is None else _unit(way, size_wh=size_wh, pixels=pixels)
+            for way in (self._area.allowed, self._area.forbidden)
+        )
         self._height = size_wh[1]
+        self._graphics = tuple(
+            Arrows(self._ends(way, size_wh=size_wh, pixels=pixels), is_forbidden=is_forbidden)
+            for way, is_forbidden in ((self._area.allowed, False), (self._area.forbidden, True))
+            if way is not None
+        )
 
     def update(self, seen: SeenObjects) -> list[RuleEvent]:
         table = self.table
@@ -163,9 +177,25 @@ class DirectionMonitor(Monitor):
     def positions(self) -> Floats:
         return self.table["point"]
 
+    def graphics(self) -> tuple[Arrows, ...]:
+        """Return the directions as arrows; an angle lies in the middle of the area."""
+        return self._graphics
+
     def counts(self) -> dict[str, int]:
         """Return how many objects went `right` and `wrong`."""
         return {"right": int(self._tally["right"]), "wrong": int(self._tally["wrong"])}
+
+    def _ends(self, way: Arrow | float, *, size_wh: tuple[int, int], pixels: bool) -> npt.NDArray[np.float32]:
+        """Return the tail and the tip (1, 4) of the arrow of a direction, in pixels."""
+        if isinstance(way, Arrow):
+            ends = in_pixels([way.start, way.to], size_wh=size_wh, pixels=pixels)
+        else:
+            polygon, middle = self._area.polygon, np.array(size_wh) / 2
+            if polygon is not None:
+                middle = in_pixels(polygon, size_wh=size_wh, pixels=pixels).mean(axis=0)
+            half = _unit(way, size_wh=size_wh, pixels=pixels) * size_wh[1] * _ARROW_LENGTH / 2
+            ends = np.stack([middle - half, middle + half])
+        return ends.reshape(1, 4).astype(np.float32)
 
     def _distance(self, seen: SeenObjects) -> Floats:
         distance = self._area.distance
@@ -195,10 +225,8 @@ class DirectionMonitor(Monitor):
         return events
 
 
-def _unit(direction: Arrow | float | None, *, size_wh: tuple[int, int], pixels: bool) -> Floats | None:
+def _unit(direction: Arrow | float, *, size_wh: tuple[int, int], pixels: bool) -> Floats:
     """Return a direction (2,) in pixels, of length 1."""
-    if direction is None:
-        return None
     if isinstance(direction, Arrow):
         start, to = in_pixels([direction.start, direction.to], size_wh=size_wh, pixels=pixels)
         ahead: Floats = to - start

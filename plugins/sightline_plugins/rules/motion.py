@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
 from sightline.graph.tracked_objects import TrackedObjects
+from sightline.media import Graphic
 from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, polygon_edges
 from sightline_plugins.rules.noise import BoxNoise
 from sightline_plugins.rules.shapes import (
@@ -128,6 +129,10 @@ class Monitor(ABC):
     @abstractmethod
     def counts(self) -> dict[str, int]:
         """Return the counts that are drawn."""
+
+    def graphics(self) -> tuple[Graphic, ...]:
+        """Return what is drawn beside the area."""
+        return ()
 
     def values(self, seen: SeenObjects) -> Mapping[str, Floats]:
         """Return attributes of the objects of `update`, each (N,) and NaN where there is no value."""
@@ -299,6 +304,10 @@ class StreamMotion(StreamRule):
     def attributes(self) -> Mapping[str, npt.NDArray[np.float32]]:
         """Return what the rules measured of the objects of the latest frames; the first rule that has a value wins."""
         return self._attributes
+
+    def graphics(self) -> tuple[Graphic, ...]:
+        """Return what the rules draw beside their areas."""
+        return tuple([graphic for monitor in self.monitors.values() for graphic in monitor.graphics()])
 
     def save(self) -> Saved:
         """Return the counts and the tracks."""

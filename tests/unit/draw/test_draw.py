@@ -153,6 +153,24 @@ def test_lines_and_zones_are_drawn_with_their_counts() -> None:
     assert (two.planes[0] != three.planes[0]).any()
 
 
+@pytest.mark.parametrize("clock", [False, True])
+def test_rules_of_the_whole_frame_only_write_their_counts_one_below_the_other(clock: bool) -> None:
+    batch = batch_of(Objects.empty())
+    whole = Overlay("zone", "road", ((0, 0), (160, 0), (160, 120), (0, 120)), (("over", 2),))
+    masks = [
+        difference(
+            batch,
+            drawn(dataclasses.replace(batch, columns=FrameColumns(overlays=((whole,) * count,))), clock=clock),
+        )
+        for count in (1, 2)
+    ]
+
+    one, two = (np.flatnonzero(mask[:, :20].mean(axis=1) > 0.5) for mask in masks)
+    assert one[0] == two[0] == 0
+    assert one[-1] < two[-1] < 90, "the second one is below the first one"
+    assert not masks[1][90:].any(), "the image is left as it is"
+
+
 def test_rules_can_be_left_out() -> None:
     batch = dataclasses.replace(
         batch_of(Objects.empty()), columns=FrameColumns(overlays=((Overlay("line", "a", ((0, 0), (99, 99))),),))

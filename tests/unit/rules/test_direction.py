@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 from tests.unit.rules.motions import RATES, Way, along, sampled, seen_by
 
+from sightline.media import Arrows
 from sightline_plugins.rules.direction import Direction
 
 RIGHT = along({0: (100, 500), 6: (1000, 500)})
@@ -53,6 +54,19 @@ def test_an_arrow_points_in_pixels_of_the_frame() -> None:
 
     assert states(diagonal, {1: along({0: (0, 0), 6: (640, 360)})}, fps=25) == [(1, "right")]
     assert states(diagonal, {1: along({0: (0, 0), 6: (600, 600)})}, fps=25) == [(1, "wrong")]
+
+
+def test_directions_are_shown_as_arrows() -> None:
+    rule = direction(allowed={"from": [0.2, 0.8], "to": [0.7, 0.3]}, forbidden=90).watch(None)
+    rule.place((1000, 500))
+
+    allowed, forbidden = rule.graphics()
+
+    assert isinstance(allowed, Arrows)
+    assert isinstance(forbidden, Arrows)
+    assert allowed.ends.tolist() == [pytest.approx([200, 400, 700, 150])]
+    assert forbidden.ends.tolist() == [pytest.approx([500, 300, 500, 200])]
+    assert (allowed.is_forbidden, forbidden.is_forbidden) == (False, True)
 
 
 def test_what_is_neither_allowed_nor_forbidden_is_not_judged() -> None:
