@@ -41,6 +41,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "callback": {"function": HERE},
     "classify": {"model": "colors.onnx", "labels": list(mean_color.COLORS), "on": "car", **mean_color.PLAIN},
     "coco": {"path": "{stream}.json"},
+    "combine": {"both": "lines.a.in then lines.a.out"},
     "crowd": {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]], "at_least": 1}},
     "csv": {"path": "{stream}.csv"},
     "detect": {"model": "models/street.onnx"},

@@ -31,9 +31,10 @@ OUTPUT_SUFFIXES = frozenset(
             ".mkv",
             ".mov",
             ".mp4",
+            ".npy",
             ".outbox",
         ),
-        *(".parquet", ".png", ".sqlite", ".ts", ".txt", ".zst"),
+        *(".parquet", ".png", ".sqlite", ".state", ".ts", ".txt", ".zst"),
     )
 )
 """What the name of an output may end with: results and media, nothing that a program reads as code or settings.

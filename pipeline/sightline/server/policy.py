@@ -228,6 +228,8 @@ class _Judge:
             yield ("telemetry",), f"the API may not send telemetry to a collector: {_IN_FILE}"
         if now.outbox_path != before.outbox_path and (problem := self._output(now.outbox_path, ())):
             yield ("outbox", "path"), problem
+        if now.state_path not in (None, before.state_path) and (problem := self._output(str(now.state_path), ())):
+            yield ("state",), problem
 
     def sources(self, before: PipelineDescription) -> Iterator[_Found]:
         foreign = []

@@ -112,7 +112,7 @@ def test_a_span_is_picked_by_dragging(town: Town, page: Page) -> None:
     page.mouse.up()
 
     until(page, "document.querySelector('.found .empty')?.textContent.startsWith('No event')")
-    assert "0 events" in page.locator("#found").inner_text()
+    until(page, "document.querySelector('#found').textContent === '0 events'")
 
 
 def test_filters_are_in_the_address_and_a_link_is_a_search(town: Town, page: Page) -> None:

@@ -149,7 +149,7 @@ def test_a_slow_page_loses_frames_and_the_pipeline_none(tracked: tuple[Listener,
 
     page.evaluate("() => { const until = performance.now() + 4000; while (performance.now() < until); }")
 
-    assert tracked[1].status()[0].processed - before > 50
+    assert tracked[1].status()[0].processed - before > 20, "of 40 frames in 4 seconds"
     until(page, "window.states.at(-1).state === 'live' && window.states.at(-1).behindMs < 1000")
 
 

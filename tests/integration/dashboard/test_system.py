@@ -68,7 +68,7 @@ def test_what_is_used_and_kept_is_shown_with_its_limits(shown: Listener, tokens:
 
     assert page.locator("section[aria-label=Processor] [role=meter]").count() == 2
     assert "cores" in page.locator("section[aria-label=Processor] .meter-text").first.inner_text()
-    assert page.locator("section[aria-label=Memory] .meter-text").first.inner_text().endswith("MiB")
+    assert page.locator("section[aria-label=Memory] .meter-text").first.inner_text().endswith(("MiB", "GiB"))
     files, size, limits = row(page, "Disks and retention", "record-1")[1:]
     assert (files, size) == ("1", "3.0 MiB")
     assert "size 5GB" in limits

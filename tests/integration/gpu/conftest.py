@@ -25,10 +25,20 @@ def clips(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {name: write_small_clip(repository / "sample_videos" / f"{name}.mp4", folder) for name in SIZES}
 
 
+_threads_of_others: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _others_have_threads() -> None:
+    """Tests of hangs leave threads behind, which no other test waits for."""
+    _threads_of_others.clear()
+    _threads_of_others.update(threading.enumerate())
+
+
 def let_go() -> None:
     """Release what nobody needs; a run does not wait long for an input, which then ends by itself."""
     for thread in threading.enumerate():
-        if isinstance(thread, Worker):
+        if isinstance(thread, Worker) and thread not in _threads_of_others:
             thread.join(60)
     gc.collect()
 

@@ -23,6 +23,8 @@ BEFORE = PipelineDescription(sources={"gate": BARS})
 STEPS: Mapping[str, tuple[str, str, Mapping[str, object]]] = {
     "coco": ("path", ".json", {}),
     "csv": ("path", ".csv", {}),
+    "heat_map": ("path", ".npy", {"a": {}}),
+    "heat_map/image": ("image", ".png", {"a": {}}),
     "jsonl": ("path", ".jsonl", {}),
     "kitti": ("path", ".txt", {}),
     "mot": ("path", ".txt", {}),
@@ -34,7 +36,9 @@ STEPS: Mapping[str, tuple[str, str, Mapping[str, object]]] = {
     "sqlite": ("path", ".db", {}),
     "video": ("path", ".mp4", {}),
 }
-"""Every step with a path that is written: the option, its suffix, and other options that it needs."""
+"""Every step with a path that is written: the option, its suffix, and other options that it needs; what stands behind
+a stroke tells several options of a step apart.
+"""
 POLICY = Policy(hosts={"broker"})
 
 
@@ -63,7 +67,7 @@ def refusals(step: str, template: str, root: Path) -> list[str]:
     option, suffix, others = STEPS[step]
     named = template.replace(".jsonl", suffix).format(outside=root.parent / "outside")
     try:
-        steps = parse_steps([{step: {**others, option: named}}])
+        steps = parse_steps([{step.partition("/")[0]: {**others, option: named}}])
     except ConfigurationError as error:
         return [str(error)]
     after = BEFORE.model_copy(update={"steps": steps})
@@ -78,7 +82,7 @@ def test_every_output_of_every_element_is_tried() -> None:
         for key, field in registry.element(name).model_fields.items()
         if role_of(field) is PathRole.OUTPUT and not (registry.element(name).delivers and name != "mqtt")
     }
-    assert outputs == {(name, option) for name, (option, _, _) in STEPS.items()}
+    assert outputs == {(name.partition("/")[0], option) for name, (option, _, _) in STEPS.items()}
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -196,6 +196,7 @@ def test_what_is_for_the_file_alone_stays_as_it_is(tmp_path: Path) -> None:
         "overwrite": {"overwrite": True},
         "sources_file": {"sources_file": SourcesFile(path=tmp_path / "more.yaml")},
         "outbox.path": {"outbox": OutboxOptions(path="/var/x.outbox")},
+        "state": {"state": "/var/x.state"},
         "telemetry": {"telemetry": TelemetryOptions(endpoint="http://169.254.169.254")},
     }
     for place, update in changes.items():
@@ -226,10 +227,10 @@ PLAIN_TEXTS = frozenset(
     (
         *("access_key", "algorithm", "attribute", "attributes", "background", "birth", "class_confidence"),
         *("classes", "client_id", "detector", "endpoint", "engine", "exchange", "floor", "from", "head"),
-        *("head_options", "headers", "id", "image_url", "input_format", "key", "keypoints", "label", "labels"),
-        *("name", "networks", "on", "outputs", "pattern", "prefix", "region", "regions", "routing_key"),
-        *("rules", "secret", "secret_key", "stream", "streams", "subject", "table", "token", "topic", "uri"),
-        *("url", "will"),
+        *("head_options", "headers", "hours", "id", "image_url", "input_format", "key", "keypoints", "label"),
+        *("labels", "name", "networks", "on", "outputs", "owners", "pattern", "prefix", "region", "regions"),
+        *("routing_key", "rules", "secret", "secret_key", "select", "stream", "streams", "subject", "table"),
+        *("timezone", "token", "topic", "uri", "url", "view", "views", "when", "will"),
     )
 )
 """Options that hold text without a mark. A URL in them is judged as one. Mark a new option that names something else
