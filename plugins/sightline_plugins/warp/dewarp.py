@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from sightline.graph import CheckContext, Element, Operator, Problem, RunsOn, Site
 from sightline.graph.element import Threading
-from sightline.media import Batch, Frame, Memory, PixelFormat, Views
+from sightline.media import Batch, Frame, PixelFormat, Surface, Views
 from sightline.media.views import Written
 from sightline_plugins.warp.lens import Lens
 from sightline_plugins.warp.remap import PlaneMap, plane_shifts, remap
 from sightline_plugins.warp.views import Layout, Mount, View
+
+if TYPE_CHECKING:
+    from sightline.media.device_array import DeviceArray
+    from sightline_plugins.warp.cuda import CudaRemapper, PackedMaps
 
 _LARGEST = 16384
 _GRID = 24
@@ -110,46 +114,84 @@ class Dewarp(Element):
                 yield Problem(text, ("views", name))
 
     def build(self, site: Site) -> Operator:
-        """Make the operator; OpenCV is imported with the first frame."""
-        del site
-        return Dewarper(self)
+        """Make the operator; OpenCV is imported with the first frame in host memory."""
+        if site.gpu is None:
+            return Dewarper(self)
+        from sightline_plugins.warp.cuda import CudaRemapper
+
+        return Dewarper(self, CudaRemapper(site.gpu))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Prepared:
-    """The maps for images of one format and size, and what goes with each frame."""
+    """The maps for images of one format and size, those on the GPU where it is used, and what goes with each frame."""
 
     maps: tuple[PlaneMap, ...]
     views: Views
+    on_gpu: tuple[PackedMaps, DeviceArray] | None = None
 
 
 class Dewarper(Operator):
     """Composes the views of each frame; see `Dewarp`."""
 
-    def __init__(self, options: Dewarp) -> None:
+    def __init__(self, options: Dewarp, remapper: CudaRemapper | None = None) -> None:
         self._lens, self._written = options.lens, options.source
         self._layout = options.layout()
+        self._remapper = remapper
         self._prepared: dict[tuple[PixelFormat, tuple[int, int]], _Prepared] = {}
-        self._copied = 0
+        self._on_gpu = self._on_host = 0
 
     def process(self, batch: Batch) -> Batch:
         """Return the batch with the views instead of the images of the cameras."""
-        return dataclasses.replace(batch, frames=tuple([self._dewarped(frame) for frame in batch.frames]))
+        frames = list(batch.frames)
+        there: dict[tuple[PixelFormat, tuple[int, int]], list[int]] = {}
+        for row, frame in enumerate(batch.frames):
+            surface = frame.surface
+            if self._remapper is not None and self._remapper.takes(surface):
+                there.setdefault((surface.format, surface.size_wh), []).append(row)
+            else:
+                self._on_host += 1
+                prepared = self._prepared_for(surface)
+                made = remap(surface, prepared.maps, size_wh=self._layout.size_wh)
+                frames[row] = dataclasses.replace(frame, surface=made, views=prepared.views)
+        for rows in there.values():
+            for row, frame in zip(rows, self._on_the_gpu([batch.frames[row] for row in rows]), strict=True):
+                frames[row] = frame
+        return dataclasses.replace(batch, frames=tuple(frames))
 
     def runs_on(self) -> RunsOn:
-        """The CPU; frames in a GPU's memory are copied."""
-        return RunsOn(reason=f"{self._copied} images were copied from a GPU" if self._copied else "")
+        """Where the views are computed: in the memory in which images lie."""
+        if self._remapper is None:
+            return RunsOn()
+        if not self._on_host:
+            return RunsOn(str(self._remapper))
+        reason = (
+            f"{self._on_host} of {self._on_host + self._on_gpu} images lay in host memory, or were not 4:2:0 of 8 bits"
+        )
+        return RunsOn(str(self._remapper) if self._on_gpu else "cpu", reason)
 
-    def _dewarped(self, frame: Frame) -> Frame:
-        surface = frame.surface
-        self._copied += surface.memory is Memory.CUDA
+    def _on_the_gpu(self, frames: Sequence[Frame]) -> list[Frame]:
+        """Return frames of one format and size, which the remapper takes, with their views."""
+        assert self._remapper is not None
+        prepared = self._prepared_for(frames[0].surface)
+        if prepared.on_gpu is None:
+            prepared.on_gpu = self._remapper.put(prepared.maps)
+        images = [frame.surface for frame in frames]
+        made = self._remapper.remapped(images, prepared.on_gpu, size_wh=self._layout.size_wh)
+        self._on_gpu += len(frames)
+        return [
+            dataclasses.replace(frame, surface=surface, views=prepared.views)
+            for frame, surface in zip(frames, made, strict=True)
+        ]
+
+    def _prepared_for(self, surface: Surface) -> _Prepared:
         key = surface.format, surface.size_wh
-        if (prepared := self._prepared.get(key)) is None:
+        prepared = self._prepared.get(key)
+        if prepared is None:
             if len(self._prepared) >= _MOST_PREPARED:
                 del self._prepared[next(iter(self._prepared))]
             prepared = self._prepared[key] = self._prepare(surface.format, surface.size_wh)
-        made = remap(surface, prepared.maps, size_wh=self._layout.size_wh)
-        return dataclasses.replace(frame, surface=made, views=prepared.views)
+        return prepared
 
     def _prepare(self, pixel_format: PixelFormat, size_wh: tuple[int, int]) -> _Prepared:
         maps = tuple(

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-import sightline_plugins.cuda
+import sightline_plugins
 from sightline.devices.cuda.driver import KernelSource
 from sightline.devices.cuda.nvrtc import ARCHITECTURES, compile_cubin
 
-FOLDER = Path(sightline_plugins.cuda.__file__).parent
+FOLDER = Path(sightline_plugins.__file__).parent
 ELF = b"\x7fELF"
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.cu")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.cu")), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_source_compiles_for_all_architectures(path: Path) -> None:
     source = KernelSource.read(path)
 
