@@ -104,9 +104,10 @@ def test_what_does_not_overlap_becomes_two_clips(plain: Path, tmp_path: Path) ->
 
 
 def test_an_event_at_the_very_beginning_has_the_clip_begin_there(plain: Path, tmp_path: Path) -> None:
-    (clip,), _, _ = record(plain, outputs=tmp_path, at=[0], **AROUND)
+    clips, told, report = record(plain, outputs=tmp_path, at=[0], **AROUND)
 
-    assert (clip.first_pts_ns, clip.last_pts_ns) == (0, 25 * INTERVAL_NS)
+    assert len(clips) == 1, (told.messages, report)
+    assert (clips[0].first_pts_ns, clips[0].last_pts_ns) == (0, 25 * INTERVAL_NS)
 
 
 def test_an_event_near_the_end_has_the_clip_end_there(source: Path, tmp_path: Path) -> None:
