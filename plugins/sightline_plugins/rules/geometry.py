@@ -109,13 +109,3 @@ def inside_polygons(points: Floats, *, edges: Floats) -> Mask:
     crossed = straddles & (x < (x2 - x1) * (y - y1) / height + x1)
     inside: Mask = np.logical_xor.reduce(crossed, axis=-1)
     return inside
-
-
-def distance_to_edges(points: Floats, *, edges: Floats) -> Floats:
-    """Return distances from points (N, Z, 2) to the nearest edge of polygons (Z, V, 4), each to its own -> (N, Z)."""
-    start, along = edges[..., :2], edges[..., 2:] - edges[..., :2]
-    offset = points[:, :, None] - start
-    length = (along * along).sum(axis=-1)
-    share = np.clip((offset * along).sum(axis=-1) / np.where(length == 0, 1.0, length), 0, 1)
-    nearest: Floats = np.linalg.norm(offset - share[..., None] * along, axis=-1).min(axis=-1)
-    return nearest

@@ -5,7 +5,6 @@ import pytest
 
 from sightline_plugins.rules.geometry import (
     anchor_points,
-    distance_to_edges,
     first_meeting_edges,
     inside_polygons,
     line_sides,
@@ -60,13 +59,6 @@ def test_inside_is_even_odd() -> None:
     star = np.array([[50.0, 0], [80, 95], [2, 36], [98, 36], [20, 95]])
     centre, arm = [[50.0, 50.0]], [[50.0, 20.0]]
     assert inside_polygons(np.array([centre, arm]), edges=polygon_edges([star])).tolist() == [[False], [True]]
-
-
-def test_the_distance_to_a_polygon_is_that_to_its_nearest_edge_inside_and_outside() -> None:
-    square = polygon_edges([np.array([[0, 0], [10, 0], [10, 10], [0, 10.0]])])
-    points = np.array([[[5, 5]], [[5, 1]], [[-3, 5]], [[13, 14]], [[0, 0.0]]])
-
-    assert distance_to_edges(points, edges=square)[:, 0].tolist() == [5, 1, 3, 5, 0]
 
 
 @pytest.mark.parametrize(

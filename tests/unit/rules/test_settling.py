@@ -9,7 +9,7 @@ from tests.unit.rules.walkers import SIZE_WH, sampled, wander
 
 from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Batch
-from sightline_plugins.rules.geometry import anchor_points, distance_to_edges, inside_polygons, polygon_edges
+from sightline_plugins.rules.geometry import anchor_points, inside_polygons, polygon_edges
 from sightline_plugins.rules.noise import BoxNoise
 from sightline_plugins.rules.settling import LineSettling, ZoneSettling
 
@@ -24,6 +24,16 @@ POLYGONS = [
 ]
 FRACTIONS = np.array([(0.5, 1.0), (0.5, 0.5), (0.0, 1.0), (1.0, 0.25)])
 FIXED, MEASURED = np.array([0.0, 12.0, 0.0, 30.0]), np.array([6.0, 0.0, 6.0, 0.0])
+
+
+def distance_to_edges(points: Floats, *, edges: Floats) -> Floats:
+    """Return distances from points (N, Z, 2) to the nearest edge of polygons (Z, V, 4), each to its own -> (N, Z)."""
+    start, along = edges[..., :2], edges[..., 2:] - edges[..., :2]
+    offset = points[:, :, None] - start
+    length = (along * along).sum(axis=-1)
+    share = np.clip((offset * along).sum(axis=-1) / np.where(length == 0, 1.0, length), 0, 1)
+    nearest: Floats = np.linalg.norm(offset - share[..., None] * along, axis=-1).min(axis=-1)
+    return nearest
 
 
 def seen(batches: list[Batch]) -> list[TrackedObjects]:
@@ -123,3 +133,10 @@ def test_a_state_of_other_widths_is_refused() -> None:
     saved["tracks"]["inside"][0] = "0?0+"
     with pytest.raises(ValueError, match="not found"):
         zones().restore(saved, {0: 0}, count=4)
+
+
+def test_the_distance_to_a_polygon_is_that_to_its_nearest_edge_inside_and_outside() -> None:
+    square = polygon_edges([np.array([[0, 0], [10, 0], [10, 10], [0, 10.0]])])
+    points = np.array([[[5, 5]], [[5, 1]], [[-3, 5]], [[13, 14]], [[0, 0.0]]])
+
+    assert distance_to_edges(points, edges=square)[:, 0].tolist() == [5, 1, 3, 5, 0]
