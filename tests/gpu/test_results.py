@@ -1,15 +1,17 @@
-"""What kernels find and draw on a real GPU is what they find and draw on the host build, bit by bit."""
+"""What kernels find and make on a real GPU is what they find and make on the host build or the CPU, bit by bit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.streams import CudaStream
+from sightline.media import PixelFormat
 from sightline_plugins.draw import cuda_draw, cuda_hide
 from sightline_plugins.draw.hiding import Method
 from sightline_plugins.heads import cuda as cuda_heads
@@ -18,13 +20,17 @@ from sightline_plugins.heads.head import Candidates
 from sightline_plugins.nms import cuda as cuda_nms
 from sightline_plugins.nms.cuda import COUNTS, DETECTION, DetectionBuffers
 from sightline_plugins.nms.options import NmsOptions
+from sightline_plugins.tile.cuda import CudaShrinker
 from tests.parity.kernels import test_draw as drawing
 from tests.parity.kernels import test_heads as decoding
 from tests.parity.kernels import test_hide as hiding
 from tests.parity.kernels.drawn import differing
 from tests.parity.kernels.found import candidates
+from tests.parity.kernels.images import noise
 from tests.parity.kernels.test_nms import crowd, on_the_host
 from tests.unit.cuda import test_results_on_a_gpu as on_the_double
+from tests.unit.tile import test_on_a_gpu as tiles
+from tests.unit.warp import test_on_a_gpu as views
 
 pytestmark = pytest.mark.gpu
 CHECKS = [check for name, check in vars(on_the_double).items() if name.startswith("test_")]
@@ -104,6 +110,22 @@ def test_every_pixel_that_is_hidden_is_that_of_the_host(gpu: CudaDevice, method:
     for one, own in zip(on_gpu, images, strict=True):
         own.by_kernel = one.written(event).to_host()
     assert [own.differing for own in images] == [0] * len(images)
+
+
+@pytest.mark.parametrize("pixel_format", tiles.FORMATS)
+def test_every_sample_of_a_tile_is_that_of_the_cpu(gpu: CudaDevice, pixel_format: PixelFormat) -> None:
+    frames = [noise(pixel_format, size_wh, seed=number) for number, (size_wh, _) in enumerate(tiles.SIZES)]
+    sizes = [target_wh for _, target_wh in tiles.SIZES]
+
+    made = CudaShrinker(gpu).shrunk([(frame.to_device(gpu), size) for frame, size in zip(frames, sizes, strict=True)])
+
+    on_host = [tile.to_host() for tile in made]
+    assert [tiles.differing(tile, frame) for tile, frame in zip(on_host, frames, strict=True)] == [0] * len(sizes)
+
+
+@pytest.mark.parametrize("pixel_format", [*views.FORMATS, PixelFormat.BGR24])
+def test_views_are_those_of_the_cpu(gpu: CudaDevice, tmp_path: Path, pixel_format: PixelFormat) -> None:
+    views.assert_views_are_those_of_the_cpu(gpu, tmp_path, pixel_format)
 
 
 def _candidates(gpu: CudaDevice, tables: list[Candidates], *, stream: CudaStream) -> DetectionBuffers:
