@@ -1,10 +1,10 @@
 """What rules cost per frame: `python -m benchmarks.rules`.
 
-200 objects, all of which move, and 100 zones or lines with their default options (`margin: auto`), on frames of 1080p
-one at a time, as a camera brings them. Zones are polygons of 4 to 12 corners. The time is that of the whole step: state
-of the tracks, noise of the boxes, geometry, stays, events, counts and overlays. Beside it stands the geometry alone as
-NumPy computes it for all pairs (`inside_polygons`, `line_sides`), in the same run: what the step would cost at least
-without the compiled part.
+200 objects, all of which move, and 100 named shapes of every rule with its default options (`margin: auto`), on frames
+of 1080p one at a time, as a camera brings them. Areas are polygons of 4 to 12 corners. The time is that of the whole
+step: state of the tracks, noise of the boxes, geometry, stays, events, counts and overlays. Beside it stands the
+geometry alone as NumPy computes it for all pairs (`inside_polygons`, `line_sides`), in the same run: what the step
+would cost at least without the compiled part. `combine` gets the events of `zones`, and one map serves `heat_map`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +22,42 @@ from sightline.graph import Element
 from sightline.media import Batch, Frame, Objects, Origin
 from sightline.testing import make_frames
 from sightline.testing.run import site_for
+from sightline_plugins.rules.absence import Absence
+from sightline_plugins.rules.combine import Combine
+from sightline_plugins.rules.crowd import Crowd
+from sightline_plugins.rules.direction import Direction
+from sightline_plugins.rules.flows import Flows
 from sightline_plugins.rules.geometry import anchor_points, inside_polygons, line_sides, polygon_edges
+from sightline_plugins.rules.heat_map import HeatMaps
+from sightline_plugins.rules.left_objects import LeftObjects
 from sightline_plugins.rules.lines import Lines
+from sightline_plugins.rules.loitering import Loitering
+from sightline_plugins.rules.parking import Parking
+from sightline_plugins.rules.queue import Queue
+from sightline_plugins.rules.speed import Speed
+from sightline_plugins.rules.stopped import Stopped
 from sightline_plugins.rules.zones import Zones
 
 SIZE_WH, FPS = (1920, 1080), 30
 BOTTOM = np.array([0.5, 1.0])
 PERSON = Origin("benchmark", ("person",))
+_GROUND = {"frame": [[500, 300], [1400, 300], [1900, 1000], [20, 1000]], "width": 20, "length": 60}
+AREAS: Sequence[tuple[str, type[Element], Mapping[str, Any]]] = (
+    ("zones", Zones, {}),
+    ("crowd", Crowd, {"at_least": 3}),
+    ("loitering", Loitering, {"after": "5s"}),
+    ("loitering, within", Loitering, {"after": "5s", "within": 0.05}),
+    ("absence", Absence, {"after": "5s"}),
+    ("queue", Queue, {"exit": [[900, 0], [900, 1080]], "length_limit": 3, "wait_limit": "5s"}),
+    ("queue, speed", Queue, {"exit": [[900, 0], [900, 1080]], "speed": 0.1}),
+    ("parking", Parking, {"after": "1s"}),
+    ("flows", Flows, {}),
+    ("direction", Direction, {"allowed": 90}),
+    ("stopped", Stopped, {"after": "1s"}),
+    ("speed", Speed, {"ground": _GROUND, "limit": 30}),
+    ("left_objects", LeftObjects, {"after": "1s", "owners": ["guard"]}),
+)
+"""What is measured, the element, and the options of each area beside its polygon."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -86,21 +116,45 @@ def stepped(element: Element, batches: Sequence[Batch]) -> Floats:
         operator.close()
 
 
+def steps(areas: Sequence[Floats]) -> Iterator[tuple[str, Element]]:
+    """Yield the rules that are measured, with these areas (V, 2)."""
+    for label, element, options in AREAS:
+        shapes = {f"area {number}": {"polygon": area.tolist(), **options} for number, area in enumerate(areas)}
+        yield label, element.model_validate({"pixels": True, **shapes})
+    ends = [area[[0, 2]].tolist() for area in areas]
+    lines = {f"line {number}": {"from": start, "to": to} for number, (start, to) in enumerate(ends)}
+    yield "lines", Lines.model_validate({"pixels": True, **lines})
+    yield "heat_map", HeatMaps.model_validate({"map": {}})
+    yield "heat_map, paths", HeatMaps.model_validate({"map": {"measure": "paths"}})
+
+
+def combined(areas: Sequence[Floats], batches: Sequence[Batch]) -> tuple[Element, list[Batch]]:
+    """Return a rule for every two areas, and the frames with the events of `zones` in those."""
+    zones = {f"area{number}": {"polygon": area.tolist()} for number, area in enumerate(areas)}
+    operator = Zones.model_validate({"pixels": True, "id": "zones", **zones}).build(site_for("zones", None, None))
+    found = [operator.process(batch) for batch in batches]
+    operator.close()
+    rules = {
+        f"rule{number}": f"zones.area{number}.enter and zones.area{(number + 1) % len(areas)}.enter"
+        for number in range(len(areas))
+    }
+    return Combine.model_validate(rules), found
+
+
 def main() -> None:
-    """Print a line for zones and for lines."""
+    """Print a table with a row for each rule."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", type=int, default=100)
     parser.add_argument("--objects", type=int, default=200)
     parser.add_argument("--frames", type=int, default=600)
+    parser.add_argument("--only", nargs="*", help="measure these rules")
     options = parser.parse_args()
     batches = list(moving(options.objects, options.frames))
     areas = polygons(options.shapes)
-    zones = {f"zone {number}": {"polygon": area.tolist()} for number, area in enumerate(areas)}
-    lines = {f"line {number}": {"from": area[0].tolist(), "to": area[2].tolist()} for number, area in enumerate(areas)}
     edges, segments = polygon_edges(areas), np.stack([area[[0, 2]] for area in areas])
     fractions = np.tile(BOTTOM, (options.shapes, 1))
 
-    def in_zones(batch: Batch) -> object:
+    def in_areas(batch: Batch) -> object:
         return inside_polygons(anchor_points(batch.objects.xyxy, fractions=fractions), edges=edges)
 
     def at_lines(batch: Batch) -> object:
@@ -109,16 +163,22 @@ def main() -> None:
     print(
         f"{options.shapes} shapes, {options.objects} objects, {os.cpu_count()} cores; milliseconds of CPU time a frame"
     )
-    for name, element, plain in (
-        ("zones", Zones.model_validate({"pixels": True, **zones}), in_zones),
-        ("lines", Lines.model_validate({"pixels": True, **lines}), at_lines),
-    ):
-        own, other = stepped(element, batches), timed(plain, batches)
-        (median, slow), (plain_median, plain_slow) = np.percentile(own, [50, 95]), np.percentile(other, [50, 95])
-        print(
-            f"{name}: p50 {median:.3f}, p95 {slow:.3f}; NumPy's geometry alone p50 {plain_median:.3f}, "
-            f"p95 {plain_slow:.3f}; {plain_median / median:.1f} times as long"
-        )
+    print(f"{'':<20}{'p50':>8}{'p95':>8}   NumPy's geometry alone takes")
+    alone = {name: timed(plain, batches) for name, plain in (("area", in_areas), ("line", at_lines))}
+    for name, times in alone.items():
+        print(_row(f"(NumPy, each {name})", times))
+    for name, element in steps(areas):
+        if not options.only or name in options.only:
+            own = stepped(element, batches)
+            share = np.median(alone["line" if name == "lines" else "area"]) / np.median(own)
+            print(_row(name, own), "" if name.startswith("heat_map") else f"  {share:.1f} times as long")
+    if not options.only or "combine" in options.only:
+        print(_row("combine", stepped(*combined(areas, batches))))
+
+
+def _row(name: str, times: Floats) -> str:
+    median, slow = np.percentile(times, [50, 95])
+    return f"{name:<20}{median:>8.3f}{slow:>8.3f}"
 
 
 if __name__ == "__main__":

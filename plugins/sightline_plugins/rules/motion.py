@@ -17,6 +17,7 @@ from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Graphic
 from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, polygon_edges
 from sightline_plugins.rules.noise import BoxNoise
+from sightline_plugins.rules.polygons import Polygons
 from sightline_plugins.rules.shapes import (
     NOISE_MARGIN,
     Anchor,
@@ -237,9 +238,10 @@ class StreamMotion(StreamRule):
             return
         self.place(self._size_wh)
         for name in redrawn:
-            if name in self._edges:
-                monitor = self.monitors[name]
-                monitor.keep(inside_polygons(monitor.positions()[:, None], edges=self._edges[name])[:, 0])
+            polygon = self._areas[name].polygon
+            if polygon is not None:
+                monitor, corners = self.monitors[name], in_pixels(polygon, size_wh=self._size_wh, pixels=rule.pixels)
+                monitor.keep(inside_polygons(monitor.positions()[:, None], edges=polygon_edges([corners]))[:, 0])
 
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
         """Convert the areas to pixels of frames of that size. Tracks on frames of another size are forgotten."""
@@ -250,14 +252,17 @@ class StreamMotion(StreamRule):
         self._scale = 1.0 if pixels else float(size_wh[1])
         self._fractions = anchor_fractions(area.anchor for area in self._areas.values())
         outlines: dict[str, Points] = {}
-        self._edges: dict[str, Floats] = {}
+        drawn: dict[str, Floats] = {}
         for name, area in self._areas.items():
             corners = _whole(size_wh)
             if area.polygon is not None:
                 corners = in_pixels(area.polygon, size_wh=size_wh, pixels=pixels)
-                self._edges[name] = polygon_edges([corners])
+                drawn[name] = corners
             outlines[name] = tuple((x, y) for x, y in corners.tolist())
             self.monitors[name].place(size_wh, pixels=pixels)
+        self._drawn = [number for number, name in enumerate(self._areas) if name in drawn]
+        """The numbers of the areas that have a polygon, in the order of `_polygons`."""
+        self._polygons = Polygons([*drawn.values()], fractions=self._fractions[self._drawn]) if drawn else None
         return outlines
 
     def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
@@ -265,7 +270,7 @@ class StreamMotion(StreamRule):
         noise = self._noise.update(tracks)
         points = anchor_points(tracks.xyxy, fractions=self._fractions)
         xyxy = tracks.xyxy.astype(np.float64)
-        looked = self._looked_at(tracks, points)
+        looked = self._looked_at(tracks)
         monitors = list(self.monitors.values())
         self._attributes = {}
         active = tracks.active
@@ -339,12 +344,12 @@ class StreamMotion(StreamRule):
         for monitor in self.monitors.values():
             monitor.keep(np.zeros(len(monitor.table), np.bool_))
 
-    def _looked_at(self, tracks: TrackedObjects, points: Floats) -> npt.NDArray[np.bool_]:
+    def _looked_at(self, tracks: TrackedObjects) -> Mask:
         """Return the mask (N, Z) of the objects that each rule looks at: of its classes, and in its area."""
-        looked = np.ones(points.shape[:2], np.bool_)
-        for number, (name, area) in enumerate(self._areas.items()):
-            if name in self._edges:
-                looked[:, number] = inside_polygons(points[:, [number]], edges=self._edges[name])[:, 0]
+        looked = np.ones((len(tracks), len(self._areas)), np.bool_)
+        if self._polygons is not None:
+            looked[:, self._drawn] = self._polygons.inside(tracks.xyxy)
+        for number, area in enumerate(self._areas.values()):
             if area.classes is not None:
                 looked[:, number] &= tracks.has_label(area.classes)
         return looked

@@ -106,6 +106,21 @@ VECTORISED static void mark_near(const float *box, ptrdiff_t count, const double
     }
 }
 
+/* Which boxes have their anchor `inside` each polygon (boxes x polygons): the arrays are those of `judge_zones`. */
+EXPORT void inside_each(ptrdiff_t boxes, ptrdiff_t polygons, const float *xyxy, const double *fractions,
+                        const Point *corners, const int64_t *first, const double *bounds, uint8_t *inside) {
+    for (ptrdiff_t box = 0; box < boxes; box++) {
+        uint8_t *own = inside + polygons * box;
+        mark_near(xyxy + 4 * box, polygons, fractions, bounds, own);
+        for (ptrdiff_t polygon = 0; polygon < polygons; polygon++)
+            if (own[polygon]) {
+                Point point = anchor_of(xyxy + 4 * box, fractions[polygon], fractions[polygons + polygon]);
+                ptrdiff_t count = first[polygon + 1] - first[polygon];
+                own[polygon] = (uint8_t)contains(corners + first[polygon], count, point);
+            }
+    }
+}
+
 /* Which boxes are `inside` each zone (boxes x zones), and which of those may have `entered`.
  *
  * Zone z has the corners first[z] to first[z + 1] - 1. Its `bounds` (4 x zones) hold every point that is inside or within

@@ -17,14 +17,13 @@ from sightline.graph.tracked_objects import TrackedObjects
 from sightline_plugins.native import POINTER, SIZE, function, pointer
 from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, line_sides
 from sightline_plugins.rules.noise import BoxNoise
+from sightline_plugins.rules.polygons import Polygons
 from sightline_plugins.rules.track_table import Column, Indices, TrackTable
 
 Signs = npt.NDArray[np.int8]
 
 _SHORT = 5_000
 """So many pairs of a box and a shape are judged in about 50 microseconds: for more the GIL is released."""
-_SLACK = 1e-3
-"""Bounds of polygons are wider by so many pixels, so that rounding keeps nothing from the exact test."""
 _ARGUMENTS = SIZE, SIZE, *[POINTER] * 14
 _judge_zones = {is_long: function("judge_zones", *_ARGUMENTS, long=is_long) for is_long in (False, True)}
 _cross_lines = {is_long: function("cross_lines", *_ARGUMENTS, long=is_long) for is_long in (False, True)}
@@ -47,12 +46,7 @@ class ZoneSettling:
         Who is inside leaves when it is farther outside than the `margins` (Z,) in pixels. The edge is as wide, on each
         side, as `widths` (Z,) deviations of the box; 0 for none. A zone has one of both.
         """
-        self._corners = np.concatenate(corners)
-        self._first = np.cumsum([0, *(len(own) for own in corners)], dtype=np.int64)
-        low, high = (np.array([bound(own, axis=0) for own in corners]) for bound in (np.min, np.max))
-        reach = (margins + _SLACK)[:, None]
-        self._bounds = np.ascontiguousarray(np.concatenate([low - reach, high + reach], axis=1).T)
-        self._fractions = np.ascontiguousarray(fractions.T)
+        self._polygons = Polygons(corners, fractions=fractions, reach=margins)
         self._margins, self._widths = np.ascontiguousarray(margins), np.ascontiguousarray(widths)
 
     def judge(self, tracks: TrackedObjects) -> tuple[Mask, Mask]:
@@ -84,10 +78,10 @@ class ZoneSettling:
             pointer(rows),
             pointer(fresh),
             pointer(noise),
-            pointer(self._fractions),
-            pointer(self._corners),
-            pointer(self._first),
-            pointer(self._bounds),
+            pointer(self._polygons.fractions),
+            pointer(self._polygons.corners),
+            pointer(self._polygons.first),
+            pointer(self._polygons.bounds),
             pointer(self._margins),
             pointer(self._widths),
             pointer(tracks["inside"]),

@@ -11,6 +11,7 @@ from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Batch
 from sightline_plugins.rules.geometry import anchor_points, inside_polygons, polygon_edges
 from sightline_plugins.rules.noise import BoxNoise
+from sightline_plugins.rules.polygons import Polygons
 from sightline_plugins.rules.settling import LineSettling, ZoneSettling
 
 Floats = npt.NDArray[np.float64]
@@ -44,6 +45,16 @@ def zones() -> ZoneSettling:
     settling = ZoneSettling(len(POLYGONS))
     settling.place(POLYGONS, fractions=FRACTIONS, margins=FIXED, widths=MEASURED)
     return settling
+
+
+def test_who_is_inside_a_polygon_is_as_of_the_plain_definition() -> None:
+    random = np.random.default_rng(4)
+    feet = np.concatenate([random.uniform(-50, 1330, (2_000, 2)), np.concatenate(POLYGONS)])
+    xyxy = (np.tile(feet, 2) + np.array([-20, -60, 20, 0])).astype(np.float32)
+    found = Polygons(POLYGONS, fractions=FRACTIONS).inside(xyxy)
+    points = anchor_points(xyxy, fractions=FRACTIONS)
+    assert np.array_equal(found, inside_polygons(points, edges=polygon_edges(POLYGONS)))
+    assert found.any(axis=0).all()
 
 
 class PlainZones:
