@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
+import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
+from itertools import pairwise
 from threading import Lock
 
 from pydantic import BaseModel, GetJsonSchemaHandler
@@ -46,20 +47,45 @@ def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
     texts: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
-            own = dict(_own_docs(base))
-            texts = {name: text for name, text in texts.items() if name not in base.__annotations__} | own
+            texts = {name: text for name, text in texts.items() if name not in base.__annotations__} | _own_docs(base)
     return texts
 
 
-def _own_docs(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+@cache
+def _own_docs(model: type[BaseModel]) -> dict[str, str]:
     try:
-        with _PARSING:
-            (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return
-    if not isinstance(definition, ast.ClassDef):
-        return
-    for before, statement in zip(definition.body, definition.body[1:], strict=False):
+        source = inspect.getsource(sys.modules[model.__module__])
+        return _docs_by_class(source).get(model.__qualname__, {})
+    except (KeyError, OSError, TypeError, SyntaxError, ValueError):
+        return {}
+
+
+@lru_cache(maxsize=128)
+def _docs_by_class(source: str) -> Mapping[str, dict[str, str]]:
+    """Return the strings below the fields of all classes of a module, by qualified name.
+
+    A module is parsed once for all its classes: `inspect.getsource` of a class would parse it for each.
+    """
+    found: dict[str, dict[str, str]] = {}
+
+    def visit(node: ast.AST, place: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                found.setdefault(place + child.name, dict(_docs_below_fields(child)))
+                visit(child, f"{place}{child.name}.")
+            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                visit(child, f"{place}{child.name}.<locals>.")
+            elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+                visit(child, place)
+
+    with _PARSING:
+        module = ast.parse(source)
+    visit(module, "")
+    return found
+
+
+def _docs_below_fields(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for before, statement in pairwise(definition.body):
         if (
             isinstance(before, ast.AnnAssign)
             and isinstance(before.target, ast.Name)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 from pydantic import Field
 
-from sightline.graph import PipelineDescription
-from sightline.graph.documented import Documented, field_docs
+from sightline.graph import tree
+from sightline.graph.documented import Documented, _docs_by_class, field_docs
 
 
 class Base(Documented):
@@ -67,9 +68,19 @@ def test_a_class_without_source_has_no_explanations() -> None:
     assert made["Made"].model_json_schema()["properties"]["x"]["type"] == "integer"
 
 
+def test_classes_of_one_name_in_one_module_keep_their_own_explanations() -> None:
+    class Part(Documented):
+        inner: str = ""
+        """A part within a function."""
+
+    assert field_docs(Part) == {"inner": "A part within a function."}
+
+
 def test_several_threads_read_them_at_once() -> None:
+    source = inspect.getsource(tree)
+
     def read(_: int) -> bool:
-        return bool(field_docs.__wrapped__(PipelineDescription))  # not the kept ones
+        return bool(_docs_by_class.__wrapped__(source)["PipelineDescription"])  # not the kept ones
 
     def give_way(*_: object) -> None:
         time.sleep(0)  # as a finalizer may, amid the making of a syntax tree
