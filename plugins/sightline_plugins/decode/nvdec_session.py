@@ -23,6 +23,7 @@ from sightline_plugins.decode.nvdec_library import HardwareDecoder, ImageFacts, 
 from sightline_plugins.decode.nvdec_surfaces import ImageSurfaces
 from sightline_plugins.decode.nvdec_verification import Verdict, compare
 from sightline_plugins.decode.orientation import UPRIGHT
+from sightline_plugins.decode.packet_tap import packet_number
 
 _FIRST_MARK = -(2**63) + 1
 """Packets without a timestamp carry marks that no timestamp is."""
@@ -48,8 +49,7 @@ class Submission:
     @classmethod
     def of(cls, packet: Packet[VideoStream], *, reference: VideoFrame | None = None) -> Submission:
         """What this packet says."""
-        number = packet.opaque if isinstance(packet.opaque, int) else None
-        return cls(packet.pts, packet.dts, packet.is_discard, number, reference)
+        return cls(packet.pts, packet.dts, packet.is_discard, packet_number(packet), reference)
 
 
 class Submitted:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from av.packet import Packet
+from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from sightline.graph import EncodedFormat, PacketRing, Site
@@ -19,11 +20,29 @@ _AHEAD_NS = 5_000_000_000
 """Steps of the clock beyond these are no gaps: it was set, or began anew."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mark:
+    """The number of a packet, as an object of its own.
+
+    PyAV keeps what is `opaque` by the identity of the object, and forgets it when the first packet or image that
+    carries it is freed. An int would not do: Python has those up to 256 once in a process, so freed images of one
+    input would take the numbers from packets of another.
+    """
+
+    number: int
+
+
+def packet_number(marked: Packet[VideoStream] | VideoFrame) -> int | None:
+    """The number in the ring of a packet, or of the packet that an image was decoded from; None when it has none."""
+    mark = marked.opaque
+    return mark.number if isinstance(mark, _Mark) else None
+
+
 class PacketTap:
     """Copies the packets of one open input into a ring, while anybody wants them; costs a look when nobody does.
 
     A change of the parameter sets in the stream itself, a step of the clock and a new input begin a new format. Each
-    packet is marked with its number in the ring; the decoder hands the mark on to the image (`image.opaque`).
+    packet is marked with its number in the ring; the decoder hands the mark on to the image (`packet_number`).
     Used by the thread that reads. `clock` is None where times do not go by the clock: in files.
     """
 
@@ -66,7 +85,7 @@ class PacketTap:
             known = self._format = replace(known)
         if packet.is_keyframe:
             known = self._format = self._checked(known, packet, data)
-        packet.opaque = self._ring.add(
+        number = self._ring.add(
             data,
             pts=pts,
             dts=dts,
@@ -76,6 +95,7 @@ class PacketTap:
             is_key=packet.is_keyframe,
             format=known,
         )
+        packet.opaque = _Mark(number)
 
     def _presentation_time(self, packet: Packet[VideoStream]) -> int:
         """The time it is shown, else decoded; where there is neither, as for the first one of some cameras, an interval

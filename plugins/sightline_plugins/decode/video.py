@@ -20,7 +20,7 @@ from sightline_plugins.decode.decoder import Decoded, DecoderChoice, DecodeSetti
 from sightline_plugins.decode.failures import failure, unreadable
 from sightline_plugins.decode.open_media import OpenOptions, open_media, scheme_of, video_stream
 from sightline_plugins.decode.orientation import UPRIGHT
-from sightline_plugins.decode.packet_tap import PacketTap
+from sightline_plugins.decode.packet_tap import PacketTap, packet_number
 from sightline_plugins.decode.surfaces import FrameSurfaces
 from sightline_plugins.decode.timestamps import DEFAULT_INTERVAL_NS, Timestamps, last_ticks, nanoseconds
 
@@ -66,7 +66,7 @@ class CpuDecoder:
             frame.pts,
             frame.dts,
             is_corrupt=frame.is_corrupt,
-            packet=frame.opaque if isinstance(frame.opaque, int) else None,
+            packet=packet_number(frame),
             surface=partial(self._surfaces.surface, frame, orientation=orientation),
             is_turned=orientation != UPRIGHT,
         )
