@@ -66,7 +66,8 @@ class StreamRule(ABC):
         """
 
     def attributes(self) -> Mapping[str, npt.NDArray[Any]]:
-        """Return what was measured of the objects of the latest `update`: columns (N,) by name, NaN for nothing.
+        """Return what was found of the objects of the latest `update`: columns (N,) of numbers, NaN for nothing, or of
+        texts, empty for nothing, by name.
 
         They become attributes of the objects, which `draw` shows and outputs write. Read when all frames were yielded.
         """

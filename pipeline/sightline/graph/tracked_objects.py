@@ -107,8 +107,10 @@ class TrackedObjects:
         )
 
     def with_attribute(self, objects: Objects, name: str, *, values: npt.NDArray[Any]) -> Objects:
-        """Return the batch's `objects`, of which these are some, with values (N,) of theirs that are not NaN."""
-        known = ~np.isnan(values)
+        """Return the batch's `objects`, of which these are some, with values (N,) of theirs that are not NaN, or not
+        empty texts.
+        """
+        known = values != "" if values.dtype.kind == "U" else ~np.isnan(values)
         return objects.with_values(name, rows=self._index[known], values=values[known])
 
     def labels(self, rows: npt.NDArray[np.intp]) -> list[str]:

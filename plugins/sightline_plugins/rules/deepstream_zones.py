@@ -16,7 +16,7 @@ from sightline.graph.rule import INSIDE, Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
 from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Part
-from sightline_plugins.rules.deepstream_lines import MEMORY_NS, ObjectHistory, Pixel
+from sightline_plugins.rules.deepstream_history import ObjectHistories, Pixel, whole_pixels
 
 LARGEST = "largest"
 
@@ -48,7 +48,7 @@ class DeepStreamZones(StreamRule):
 
     def __init__(self, options: Rois, earlier: DeepStreamZones | None = None) -> None:
         self._take(options)
-        self._objects: dict[int, ObjectHistory] = {}
+        self._objects = ObjectHistories()
         self._crowded: set[str] = set()
         self._size_wh: tuple[int, int] | None = None
         self.tally: dict[str, dict[str, int]] = {name: _nobody() for name in self._rois}
@@ -66,9 +66,9 @@ class DeepStreamZones(StreamRule):
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
         """Convert the zones to whole pixels of frames of that size, by truncation."""
         self._size_wh = size_wh
-        width, height = (1, 1) if self._pixels else size_wh
         self._corners = {
-            name: [(int(x * width), int(y * height)) for x, y in roi.polygon] for name, roi in self._rois.items()
+            name: [whole_pixels(corner, size_wh, pixels=self._pixels) for corner in roi.polygon]
+            for name, roi in self._rois.items()
         }
         return {name: tuple((float(x), float(y)) for x, y in own) for name, own in self._corners.items()}
 
@@ -76,12 +76,10 @@ class DeepStreamZones(StreamRule):
         """Count the objects inside on each frame; yield when a zone becomes crowded, or cleared."""
         seen = tracks.when_active()
         for now_ns, own in zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True):
-            self._objects = {
-                number: one for number, one in self._objects.items() if abs(now_ns - one.seen_ns) <= MEMORY_NS
-            }
+            self._objects.forget(now_ns)
             rows = range(own.start, own.stop)
             labels = tracks.labels(np.arange(own.start, own.stop))
-            feet = [self._foot(int(tracks.track_id[row]), tracks.xyxy[row].tolist(), now_ns) for row in rows]
+            feet = self._objects.add(tracks, own, now_ns=now_ns).feet().tolist()
             found: list[RuleEvent] = []
             for number, (name, roi) in enumerate(self._rois.items()):
                 count = sum(
@@ -107,29 +105,22 @@ class DeepStreamZones(StreamRule):
 
     def save(self) -> Saved:
         """Return the counts, the crowded zones and the histories."""
-        objects = {str(number): one.save() for number, one in self._objects.items()}
         tally = {name: dict(own) for name, own in self.tally.items()}
-        return {"tally": tally, "crowded": sorted(self._crowded), "objects": objects}
+        return {"tally": tally, "crowded": sorted(self._crowded), "histories": self._objects.save()}
 
     def restore(self, saved: Saved) -> None:
         """Go on with the counts, the crowded zones and the histories."""
         tally = {str(name): {one: int(own[one]) for one in _nobody()} for name, own in saved["tally"].items()}
-        self._objects = {int(number): ObjectHistory.restored(one) for number, one in saved["objects"].items()}
+        self._objects.restore(saved["histories"], set())
         self._crowded = set(saved["crowded"]) & set(self._rois)
         self.tally = {**self.tally, **tally}
 
     def end(self) -> None:
-        self._objects, self._crowded = {}, set()
+        self._objects.clear()
+        self._crowded = set()
 
     def _take(self, options: Rois) -> None:
         self._rois, self._pixels = options.rois(), options.pixels
-
-    def _foot(self, track_id: int, box: Sequence[float], now_ns: int) -> Pixel:
-        """Return the centre of a box, lowered by half of the object's mean height."""
-        history = self._objects.setdefault(track_id, ObjectHistory(now_ns))
-        history.add(box, now_ns=now_ns)
-        x, y, _, _ = history.samples[-1]
-        return x, y + history.mean_height() // 2
 
 
 def _nobody() -> dict[str, int]:

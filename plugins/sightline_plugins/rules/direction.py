@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.graph.described import Described
-from sightline.graph.rule import RuleEvent
+from sightline.graph.rule import RuleEvent, StreamRule
 from sightline.media import Arrows
+from sightline_plugins.rules.deepstream_motion import DeepStreamDirection, DeepStreamRule
 from sightline_plugins.rules.geometry import Floats
 from sightline_plugins.rules.motion import Distance, Monitor, MotionArea, MotionRule, SeenObjects, Tally
-from sightline_plugins.rules.shapes import NOISE_MARGIN, Coordinate, Location, Point, Shape, in_pixels
+from sightline_plugins.rules.shapes import (
+    AREA_OPTIONS,
+    MEANS_NOTHING,
+    NOISE_MARGIN,
+    Coordinate,
+    Location,
+    Point,
+    Shape,
+    in_pixels,
+    refuse_options,
+)
 from sightline_plugins.rules.track_table import Indices, TrackTable
 
 _GAP_NS = 3_000_000_000
@@ -51,6 +62,7 @@ class DirectionArea(MotionArea):
     """An area in which objects have to move in some direction."""
 
     example: ClassVar[str] = "{allowed: {from: [x, y], to: [x, y]}}"
+    other_options: ClassVar[tuple[str, ...]] = (*MotionArea.other_options, "compat")
 
     allowed: Arrow | Angle | None = None
     """The direction in which objects have to move: an arrow {from: [x, y], to: [x, y]}, or an angle in degrees, 0 to
@@ -97,6 +109,9 @@ class Direction(MotionRule):
     `draw` shows the directions as arrows, forbidden ones in red, and how many objects went right and wrong, as the
     report does. An object that did both counts in both.
 
+    `compat: deepstream` finds directions as nvdsanalytics of DeepStream does: each rule is the arrow `allowed`, and
+    objects that move along it have its name as the attribute `direction`.
+
     ```yaml
     - direction: {ramp: {allowed: {from: [0.2, 0.8], to: [0.7, 0.3]}, tolerance: 60, classes: [car, truck]}}
     ```
@@ -107,6 +122,32 @@ class Direction(MotionRule):
     name: ClassVar[str] = "direction"
     counted: ClassVar[tuple[str, ...]] = ("right", "wrong")
     shape: ClassVar[type[Shape]] = DirectionArea
+
+    compat: Literal["deepstream"] | None = None
+    """Find directions as another product does, to compare with it; by default as described above."""
+
+    @model_validator(mode="after")
+    def _check_compat(self) -> Self:
+        if self.compat:
+            refused = "forbidden", "tolerance", "distance", *AREA_OPTIONS
+            refuse_options(self.name, self.areas, refused, MEANS_NOTHING)
+            advice = "`compat: deepstream` has directions as arrows: {from: [x, y], to: [x, y]}"
+            angles = [name for name, area in self.areas.items() if not isinstance(area.allowed, Arrow)]
+            refuse_options(self.name, {name: self.areas[name] for name in angles}, ("allowed",), advice)
+        return self
+
+    def watch(self, earlier: StreamRule | None) -> StreamRule:
+        if self.compat:
+            return DeepStreamDirection(self, earlier if isinstance(earlier, DeepStreamDirection) else None)
+        return super().watch(earlier)
+
+    def deepstream_rules(self) -> Mapping[str, DeepStreamRule]:
+        """Return the directions for `compat: deepstream`."""
+        return {
+            name: DeepStreamRule(area.classes, (area.allowed.start, area.allowed.to))
+            for name, area in self.areas.items()
+            if isinstance(area.allowed, Arrow)
+        }
 
     @property
     def areas(self) -> Mapping[str, DirectionArea]:

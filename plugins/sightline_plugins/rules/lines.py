@@ -15,6 +15,7 @@ from sightline.graph.tracked_objects import TrackedObjects
 from sightline_plugins.rules.deepstream_lines import DeepStreamLines, DirectedLine, Mode
 from sightline_plugins.rules.settling import LineSettling, Signs
 from sightline_plugins.rules.shapes import (
+    MEANS_NOTHING,
     Anchor,
     Location,
     Margin,
@@ -116,7 +117,7 @@ class Lines(ShapeRule):
         refused: tuple[str, ...] = ("arrow", "mode", "extended")
         advice = "needs `compat: deepstream` in the step"
         if self.compat:
-            refused, advice = ("anchor", "margin"), "means nothing with `compat: deepstream`: leave it out"
+            refused, advice = ("anchor", "margin"), MEANS_NOTHING
         mistakes = [
             ((name, option), advice)
             for name, line in self.lines.items()

@@ -214,6 +214,11 @@ class ShapeRule(Rule):
                 yield (name, "classes", number), label
 
 
+MEANS_NOTHING = "means nothing with `compat: deepstream`: leave it out"
+AREA_OPTIONS = "polygon", "anchor", "view"
+"""Options of areas that `compat: deepstream` does not have where it looks at whole frames."""
+
+
 def refuse_options(title: str, shapes: Mapping[str, Shape], options: Iterable[str], advice: str) -> None:
     """Raise a ValidationError that names each place where a shape has one of these options."""
     errors = [
@@ -232,7 +237,7 @@ _MOST_FORMER = 1000
 Counted = TypeVar("Counted")
 
 
-def former_names(old: Mapping[str, Shape], new: Mapping[str, Shape]) -> dict[str, str]:
+def former_names(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, str]:
     """Return the name that each shape of `new` had in `old`, for those that were there.
 
     They have the same name, or are renamed: a shape is renamed when its name is new, and an equal shape's name is gone.

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from sightline.graph.rule import RuleEvent
+from sightline.graph.rule import RuleEvent, StreamRule
 from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
+from sightline_plugins.rules.deepstream_motion import DeepStreamRule, DeepStreamStopped
 from sightline_plugins.rules.geometry import Floats, Mask
 from sightline_plugins.rules.motion import Distance, Monitor, MotionArea, MotionRule, SeenObjects, Tally
-from sightline_plugins.rules.shapes import Shape
+from sightline_plugins.rules.shapes import AREA_OPTIONS, MEANS_NOTHING, Shape, refuse_options
 from sightline_plugins.rules.stillness import Stillness
 
 
@@ -22,6 +23,7 @@ class StoppedArea(MotionArea):
     """An area in which objects are reported that stop."""
 
     example: ClassVar[str] = "{after: 5s}"
+    other_options: ClassVar[tuple[str, ...]] = (*MotionArea.other_options, "compat")
 
     after: Annotated[Duration, Field(gt=0)] = 5_000_000_000
     """How long an object has to stand still to have stopped."""
@@ -48,6 +50,9 @@ class Stopped(MotionRule):
     `draw` shows how many stand now and how many have stopped so far; the report has the latter, and the mean of the
     times that ended.
 
+    `compat: deepstream` finds who stands as nvdsanalytics of DeepStream does, by how little the centre of an object has
+    varied in its last 50 frames.
+
     ```yaml
     - stopped: {lane: {polygon: [[0.2, 0.4], [0.8, 0.4], [0.8, 0.9], [0.2, 0.9]], classes: [car], after: 10s}}
     ```
@@ -58,6 +63,24 @@ class Stopped(MotionRule):
     name: ClassVar[str] = "stopped"
     counted: ClassVar[tuple[str, ...]] = ("stopped", "ended", "nanoseconds")
     shape: ClassVar[type[Shape]] = StoppedArea
+
+    compat: Literal["deepstream"] | None = None
+    """Find who stands as another product does, to compare with it; by default as described above."""
+
+    @model_validator(mode="after")
+    def _check_compat(self) -> Self:
+        if self.compat:
+            refuse_options(self.name, self.areas, ("after", "distance", "gone", *AREA_OPTIONS), MEANS_NOTHING)
+        return self
+
+    def watch(self, earlier: StreamRule | None) -> StreamRule:
+        if self.compat:
+            return DeepStreamStopped(self, earlier if isinstance(earlier, DeepStreamStopped) else None)
+        return super().watch(earlier)
+
+    def deepstream_rules(self) -> Mapping[str, DeepStreamRule]:
+        """Return the rules for `compat: deepstream`."""
+        return {name: DeepStreamRule(area.classes) for name, area in self.areas.items()}
 
     @property
     def areas(self) -> Mapping[str, StoppedArea]:

@@ -20,7 +20,15 @@ from sightline_plugins.rules.areas import AreaRule
 from sightline_plugins.rules.containment import Area, Containment
 from sightline_plugins.rules.deepstream_zones import DeepStreamZones, Roi
 from sightline_plugins.rules.geometry import Mask
-from sightline_plugins.rules.shapes import Shape, continued_tally, drawings, former_names, places_of, refuse_options
+from sightline_plugins.rules.shapes import (
+    MEANS_NOTHING,
+    Shape,
+    continued_tally,
+    drawings,
+    former_names,
+    places_of,
+    refuse_options,
+)
 from sightline_plugins.rules.zone_monitor import Change, ZoneChange, ZoneCounts, ZoneLimits, ZoneMonitor
 
 
@@ -70,8 +78,7 @@ class Zones(AreaRule):
     @model_validator(mode="after")
     def _check_compat(self) -> Self:
         if self.compat:
-            advice = "means nothing with `compat: deepstream`: leave it out"
-            refuse_options(self.name, self.zones, ("anchor", "margin", "dwell", "limit_after"), advice)
+            refuse_options(self.name, self.zones, ("anchor", "margin", "dwell", "limit_after"), MEANS_NOTHING)
         return self
 
     @property

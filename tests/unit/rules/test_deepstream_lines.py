@@ -78,6 +78,15 @@ def test_balanced_and_strict_want_the_direction_of_the_arrow_and_loose_does_not(
     assert [len(found(lines(mode=mode), steep)) for mode in ("loose", "balanced", "strict")] == [1, 0, 0]
 
 
+@pytest.mark.parametrize(("behind", "counts"), [(1, [1, 0, 0]), (2, [1, 1, 1])])
+def test_balanced_and_strict_want_a_whole_pixel_behind_the_line(behind: int, counts: list[int]) -> None:
+    """One pixel to the right of a line at 45 degrees is 0.7 pixels behind it, two are 1.4."""
+    slanted = {"from": [340, 700], "to": [940, 100]}
+    stops_there = walker((0, 541, 400), (1, 640 + behind, 400), (2, 640 + behind, 400))
+
+    assert [len(found(lines(mode=mode, **slanted), stops_there)) for mode in ("loose", "balanced", "strict")] == counts
+
+
 def test_an_extended_line_goes_on_beyond_its_ends() -> None:
     beside = walker((0, 500, 90), (2, 800, 90))
 
