@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 from sightline.errors import ConfigurationError
@@ -11,6 +12,8 @@ from sightline_plugins.sinks.compression import ENDINGS, PART, zstd_module
 
 _GZIP_BITS = 16 + zlib.MAX_WBITS
 _GZIP, _ZSTD = ENDINGS["gzip"], ENDINGS["zstd"]
+FileState = tuple[Path, int, int, int]
+"""A file, its number in the file system, its size in bytes and when it changed last, in nanoseconds."""
 
 
 def matching_files(path: Path) -> list[Path]:
@@ -22,6 +25,17 @@ def matching_files(path: Path) -> list[Path]:
         return [path]
     found = [Path(name) for name in glob.glob(str(path))]  # noqa: PTH207
     return sorted(file for file in found if file.suffix != PART and file.is_file())
+
+
+def state_of_files(path: Path) -> tuple[FileState, ...]:
+    """Return the state of the files that `path` stands for, or of those in a folder; of missing files, none."""
+    files = sorted(path.iterdir()) if path.is_dir() else matching_files(path)
+    states: list[FileState] = []
+    for file in files:
+        with suppress(OSError):
+            found = file.stat()
+            states.append((file, found.st_ino, found.st_size, found.st_mtime_ns))
+    return tuple(states)
 
 
 def plain_name(path: Path) -> Path:

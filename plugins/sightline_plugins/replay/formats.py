@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class RecordedObject:
         left, top, right, bottom = self.xyxy
         if self.frame < 0:
             raise ValueError(f"there is no frame {self.frame}: the first is 0 (1 in MOT text)")
-        if not np.isfinite((*self.xyxy, self.confidence)).all():
+        if not all(map(math.isfinite, (*self.xyxy, self.confidence))):
             raise ValueError("a number is infinite or not a number")
         if right < left or bottom < top:
             raise ValueError(f"the box [{left:g}, {top:g}, {right:g}, {bottom:g}] has a negative width or height")

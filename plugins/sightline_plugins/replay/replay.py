@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from glob import has_magic
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -18,6 +19,7 @@ from sightline.graph.fields import Fraction, is_there, matching
 from sightline.graph.outputs import safe_name
 from sightline.media import Batch, Objects, Origin, Stream
 from sightline.media.shapes import usual_skeleton
+from sightline_plugins.replay.files import FileState, state_of_files
 from sightline_plugins.replay.formats import UNLABELLED, RecordedFormat, RecordedObject, read_recording
 from sightline_plugins.sinks.records import Attribute
 
@@ -93,7 +95,7 @@ class Replay(Element):
                 continue
             checked.add(path)
             try:
-                self.recording(stream, element=self.name)
+                _check_recording(self, stream, state_of_files(path))
             except ConfigurationError as error:
                 yield Problem(str(error), ("path",))
 
@@ -104,6 +106,16 @@ class Replay(Element):
     def build(self, site: Site) -> ReplayOperator:
         """Make the operator; a stream's recording is read at its first frame."""
         return ReplayOperator(self, element_id=site.element_id)
+
+
+@lru_cache(maxsize=256)
+def _check_recording(element: Replay, stream: str, state: tuple[FileState, ...]) -> None:
+    """Read a recording whose files are in this state, and keep nothing of it but that it can be read.
+
+    Every change to a running pipeline checks all its steps, and most leave the recordings as they are.
+    """
+    del state
+    element.recording(stream, element=element.name)
 
 
 class ReplayOperator(Operator):

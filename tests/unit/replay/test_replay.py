@@ -9,6 +9,7 @@ from sightline.devices import Device
 from sightline.graph import Capability, CheckContext, Outputs
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import make_batches, make_frames, run_element
+from sightline_plugins.replay.formats import RecordedFormat, RecordedObject, read_recording
 from sightline_plugins.replay.replay import Replay
 from sightline_plugins.sinks.jsonl import Jsonl
 
@@ -178,6 +179,25 @@ def test_a_malformed_line_is_a_problem_with_its_place(tmp_path: Path, name: str,
     context = CheckContext(device=Device(), streams=("cam",), outputs=Outputs(tmp_path))
     problems = list(Replay(path=file(tmp_path, text, name=name)).check(context))
     assert [(expected in problem.message, problem.key) for problem in problems] == [(True, ("path",))]
+
+
+def test_a_recording_is_read_again_once_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = CheckContext(device=Device(), streams=("cam",), outputs=Outputs(tmp_path))
+    element = Replay(path=file(tmp_path, MOT))
+    reads: list[Path] = []
+
+    def counted(path: Path, *, file_format: RecordedFormat | None, stream: str) -> list[RecordedObject]:
+        reads.append(path)
+        return read_recording(path, file_format=file_format, stream=stream)
+
+    monkeypatch.setattr("sightline_plugins.replay.replay.read_recording", counted)
+
+    assert [list(element.check(context)) for _ in range(2)] == [[], []]
+    assert len(reads) == 1
+    file(tmp_path, MOT + "1,1,0,x,5,5,1\n")
+    assert ["is no number" in str(problem) for problem in element.check(context)] == [True]
+    file(tmp_path, MOT)
+    assert list(element.check(context)) == []
 
 
 def test_a_missing_recording_of_a_stream_is_a_problem(tmp_path: Path) -> None:
