@@ -16,6 +16,7 @@ _LINKED = re.compile(r"""(?:href|src)="(?:dashboard|/login)/([^"]+)\"""")
 _TEXT = re.compile(r"^  (\w+):", re.MULTILINE)
 _LITERAL = re.compile(r"""["'`](\w+)\.(\w+)["'`]""")
 _MADE = re.compile(r"`(\w+)\.(\w*)\$\{[^{}`]*\}(\w*)`")
+_REPORTED = re.compile(r"""(?:RuleEvent|_limit_event)\(\s*"(\w+)\"""")
 _WORD = re.compile(r"""["'`](\w+)["'`]|\b(\w+):|\b(\w+),""")
 
 
@@ -92,3 +93,12 @@ def test_every_text_is_asked_for() -> None:
         asked |= {f"{part}.{name}" for name in (fitting if beginning or end else names & words)}
 
     assert sorted({f"{part}.{name}" for part, names in known.items() for name in names} - asked) == []
+
+
+def test_every_kind_of_event_of_a_rule_has_its_sentence() -> None:
+    rules = Path(str(files("sightline_plugins").joinpath("rules")))
+    kinds = {kind for path in rules.glob("*.py") for kind in _REPORTED.findall(path.read_text())}
+    sentences = source("parts/records.js").split("const SENTENCES = {")[1].split("\n};")[0]
+
+    assert {"line", "wait"} < kinds
+    assert sorted(kinds - set(_TEXT.findall(sentences))) == []

@@ -8,16 +8,40 @@ import { t } from "../texts/index.js";
 import { Empty } from "./basic.js";
 import { withoutName } from "./streams.js";
 
+// The sentence of each kind of event, or those of its directions and states.
+const SENTENCES = {
+  absence: { absent: "records.absent", present: "records.present" },
+  combined: { begun: "records.combinedBegun", ended: "records.combinedEnded", "": "records.combined" },
+  crowd: { crowded: "records.crowded", cleared: "records.cleared" },
+  direction: { right: "records.directionRight", wrong: "records.directionWrong" },
+  dwell: "records.dwell",
+  flow: "records.flow",
+  left: { left: "records.left", attended: "records.leftAttended", removed: "records.leftRemoved", unwatched: "records.leftUnwatched" },
+  line: { in: "records.lineIn", out: "records.lineOut" },
+  loitering: { began: "records.loiteringBegan", ended: "records.loiteringEnded" },
+  near: { near: "records.near", apart: "records.apart" },
+  parking: { occupied: "records.occupied", overtime: "records.overtime", free: "records.free" },
+  queue: { long: "records.queueLong", short: "records.queueShort" },
+  removed: { moved: "records.removedMoved", vanished: "records.removedVanished" },
+  served: { served: "records.served", gave_up: "records.gaveUp" },
+  speed: "records.speed",
+  stopped: { stopped: "records.stopped", moving: "records.movedOn", gone: "records.stoppedGone" },
+  wait: { long: "records.waitLong", short: "records.waitShort" },
+  zone: { enter: "records.enter", leave: "records.leave" },
+};
+const LASTED = ["seconds", "dwell_seconds", "stopped_seconds", "occupied_seconds", "wait_seconds"];
+
+const own = (table, name) => (Object.hasOwn(table, name) ? table[name] : undefined);
+
 /** A sentence about an event or a message. */
 export function textOf(record) {
   if (record.record === "message") return withoutName(record.text);
-  const { kind, rule, direction, state, occupancy, dwell_seconds: dwell } = record.event;
-  const values = { label: record.label ?? t("records.object"), kind, rule: rule ?? "", occupancy, dwell: duration(dwell ?? 0) };
-  if (kind === "line") return t(direction === "out" ? "records.lineOut" : "records.lineIn", values);
-  if (kind === "zone" && direction === "enter") return t("records.enter", values);
-  if (kind === "zone" && direction === "leave") return t("records.leave", values);
-  if (kind === "dwell") return t("records.dwell", values);
-  if (kind === "crowd") return t(state === "crowded" ? "records.crowded" : "records.cleared", values);
+  const { kind, rule, direction, state, how } = record.event;
+  const lasted = LASTED.map((name) => record.event[name]).find((seconds) => seconds !== undefined);
+  const values = { ...record.event, label: record.label ?? t("records.object"), rule: rule ?? "", time: duration(lasted ?? 0) };
+  const sentence = own(SENTENCES, kind);
+  const key = typeof sentence === "object" ? own(sentence, direction ?? state ?? how ?? "") : sentence;
+  if (key) return t(key, values);
   return rule ? t("records.other", values) : kind;
 }
 

@@ -4,10 +4,12 @@ import { address, path } from "../../api.js";
 import { duration, timeOfDay } from "../../format.js";
 import { html, useEffect, useRef, useState } from "../../lib.js";
 import { LANGUAGE, t } from "../../texts/index.js";
-import { Empty, ErrorBox, Loading } from "../basic.js";
+import { Badge, Empty, ErrorBox, Loading } from "../basic.js";
 import { textOf } from "../records.js";
 
 const day = new Intl.DateTimeFormat(LANGUAGE, { weekday: "short", day: "numeric", month: "short" });
+
+const SEVERITIES = { info: "faint", low: "calm", medium: "warn", high: "bad", critical: "bad" };
 
 /** The image of an event: of its object with `crop`, where there is one. What stands for it when there is none. */
 export function Thumbnail({ pipeline, record, crop = false, eager = false }) {
@@ -51,9 +53,10 @@ export function Cards({ pipeline, found, link, crop, now }) {
 }
 
 function Card({ pipeline, record, to, crop, now }) {
+  const { severity } = record.event;
   return html`<li><a class="event-card" href=${to} data-event=${record.id}>
     <span class="shown"><${Thumbnail} pipeline=${pipeline} record=${record} crop=${crop} /></span>
-    <span class="said">${textOf(record)}</span>
+    <span class="said">${textOf(record)}${Object.hasOwn(SEVERITIES, severity) && html` <${Badge} kind=${SEVERITIES[severity]}>${t(`events.severity_${severity}`)}</${Badge}>`}</span>
     <span class="small"><b>${record.stream}</b> · <${When} time=${record.time} now=${now} /></span>
   </a></li>`;
 }

@@ -12,6 +12,22 @@ import { Scene } from "./scene.js";
 
 const RETRY_MS = 3000;
 const VIEWS = ["scene", "clip"];
+const WHY = {
+  absence: "events.whyAbsence",
+  combined: "events.whyCombined",
+  direction: "events.whyDirection",
+  flow: "events.whyFlow",
+  left: "events.whyLeft",
+  loitering: "events.whyLoitering",
+  near: "events.whyNear",
+  parking: "events.whyParking",
+  queue: "events.whyQueue",
+  removed: "events.whyRemoved",
+  served: "events.whyServed",
+  speed: "events.whySpeed",
+  stopped: "events.whyStopped",
+  wait: "events.whyWait",
+};
 const HIDDEN = new Set(["kind", "rule"]);
 
 /** The details of an event above the page; `before` and `after` are the addresses of its neighbours in the list. */
@@ -92,6 +108,7 @@ function Why({ details: { record, scene } }) {
     zone: { enter: "events.whyEnter", leave: "events.whyLeave" }[direction],
     dwell: "events.whyDwell",
     crowd: state === "crowded" ? "events.whyCrowded" : "events.whyCleared",
+    ...WHY,
   };
   const path = scene?.path ?? [];
   const [first, last] = [path[0], path.at(-1)];
