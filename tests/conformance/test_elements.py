@@ -111,6 +111,11 @@ def moving_objects() -> list[Batch]:
     return batches
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once(compiled_once: None) -> None:
+    """Models and kernels are compiled for the first check that needs them."""
+
+
 @pytest.fixture(params=OPTIONS)
 def element(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Element:
     (tmp_path / "det.txt").write_text(DETECTIONS)
@@ -130,15 +135,7 @@ def test_the_contract_is_kept(check: Callable[[conformance.Case], None], element
     check(conformance.Case(element, moving_objects(), outputs=tmp_path))
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-def test_images_on_a_gpu_are_dealt_with_as_the_contract_says(
-    element: Element, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SIGHTLINE_CACHE", str(cache))
+def test_images_on_a_gpu_are_dealt_with_as_the_contract_says(element: Element, tmp_path: Path) -> None:
     with fake_cuda_device(memory_bytes=2**26, pinned_bytes=2**26) as gpu:
         there = [[frame.surface.to_device(gpu) for frame in batch.frames] for batch in moving_objects()]
         batches = [batch.with_surfaces(own) for batch, own in zip(moving_objects(), there, strict=True)]
