@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from sightline.cli.main import execute
 
 Sightline = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -51,5 +54,23 @@ def sightline(folder: Path) -> Sightline:
             timeout=300,
             check=False,
         )
+
+    return called
+
+
+@pytest.fixture
+def called(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Sightline:
+    """The command in this process, for tests of what it says and writes: a process of its own begins with half a second
+    of imports.
+    """
+
+    def called(*arguments: str) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        with monkeypatch.context() as patch:
+            patch.chdir(folder)
+            patch.setattr("sys.stdin", io.StringIO())  # no terminal to ask on
+            code = execute(arguments)
+        told = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, told.out, told.err)
 
     return called

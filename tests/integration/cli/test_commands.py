@@ -14,17 +14,17 @@ from tests.integration.cli.conftest import Sightline
 from sightline.cli.main import execute
 
 
-def test_check_of_a_right_pipeline_is_one_line(sightline: Sightline) -> None:
-    checked = sightline("check", "street.yaml")
+def test_check_of_a_right_pipeline_is_one_line(called: Sightline) -> None:
+    checked = called("check", "street.yaml")
 
     assert (checked.returncode, checked.stderr) == (0, "")
     assert checked.stdout == "street.yaml: 1 stream, 1 step, device cpu: no mistakes\n"
 
 
-def test_check_tells_every_mistake_on_standard_error(sightline: Sightline, folder: Path) -> None:
+def test_check_tells_every_mistake_on_standard_error(called: Sightline, folder: Path) -> None:
     (folder / "street.yaml").write_text("nam: a\nsources: {cam: {pattern: bar}}\npipeline: [trak]\n")
 
-    checked = sightline("check", "street.yaml")
+    checked = called("check", "street.yaml")
 
     assert (checked.returncode, checked.stdout) == (2, "")
     assert [line.split(": ")[0] for line in checked.stderr.splitlines()] == [
@@ -47,14 +47,14 @@ def test_check_and_run_tell_what_is_probably_not_meant(sightline: Sightline, fol
         assert done.stderr.count("note: detect-1: street.onnx is made for ") == 1
 
 
-def test_check_writes_no_output(sightline: Sightline, folder: Path) -> None:
-    sightline("check", "street.yaml")
+def test_check_writes_no_output(called: Sightline, folder: Path) -> None:
+    called("check", "street.yaml")
 
     assert not (folder / "out").exists()
 
 
-def test_explain_prints_values_with_their_origins(sightline: Sightline) -> None:
-    explained = sightline("explain", "street.yaml", "--set", "sources.cam.frames=5", "--given")
+def test_explain_prints_values_with_their_origins(called: Sightline) -> None:
+    explained = called("explain", "street.yaml", "--set", "sources.cam.frames=5", "--given")
 
     assert (explained.returncode, explained.stderr) == (0, "")
     assert [line.split() for line in explained.stdout.splitlines()] == [
@@ -72,8 +72,8 @@ def test_explain_prints_values_with_their_origins(sightline: Sightline) -> None:
     ]
 
 
-def test_explain_as_json_has_a_record_for_each_value(sightline: Sightline) -> None:
-    records = json.loads(sightline("explain", "street.yaml", "--json").stdout)
+def test_explain_as_json_has_a_record_for_each_value(called: Sightline) -> None:
+    records = json.loads(called("explain", "street.yaml", "--json").stdout)
 
     assert {"part": "step jsonl-1", "option": "embeddings", "value": "false", "origin": "default"} in records
 
@@ -250,8 +250,8 @@ def test_an_internal_error_is_one_line_without_passwords_and_ends_with_1(folder:
     assert called.stderr == "internal error: KeyError: 'rtsp://***@10.0.0.7' (--debug shows the traceback)\n"
 
 
-def test_elements_lists_name_package_and_purpose(sightline: Sightline) -> None:
-    listing = sightline("elements").stdout.splitlines()
+def test_elements_lists_name_package_and_purpose(called: Sightline) -> None:
+    listing = called("elements").stdout.splitlines()
 
     jsonl = next(line for line in listing if line.strip().startswith("jsonl "))
     assert jsonl.split()[:2] == ["jsonl", "sightline"]
@@ -259,8 +259,8 @@ def test_elements_lists_name_package_and_purpose(sightline: Sightline) -> None:
     assert any(line.strip().startswith("pattern ") for line in listing)
 
 
-def test_elements_explains_one_with_its_options(sightline: Sightline) -> None:
-    page = sightline("elements", "media").stdout
+def test_elements_explains_one_with_its_options(called: Sightline) -> None:
+    page = called("elements", "media").stdout
 
     assert "media: source of the package sightline" in page
     assert "max_fps  number > 0" in page
@@ -279,16 +279,16 @@ def test_doctor_says_why_the_cache_can_not_be_used(
 
 
 @pytest.mark.parametrize(("language", "begins"), [("mermaid", "flowchart TB\n"), ("dot", 'digraph "street" {')])
-def test_graph_prints_the_language_asked_for(language: str, begins: str, sightline: Sightline) -> None:
-    assert sightline("graph", "street.yaml", "--format", language).stdout.startswith(begins)
+def test_graph_prints_the_language_asked_for(language: str, begins: str, called: Sightline) -> None:
+    assert called("graph", "street.yaml", "--format", language).stdout.startswith(begins)
 
 
-def test_graph_draws_svg(sightline: Sightline) -> None:
-    assert ET.fromstring(sightline("graph", "street.yaml", "--format", "svg").stdout).tag.endswith("svg")
+def test_graph_draws_svg(called: Sightline) -> None:
+    assert ET.fromstring(called("graph", "street.yaml", "--format", "svg").stdout).tag.endswith("svg")
 
 
-def test_schema_is_json_schema_of_all_that_is_installed(sightline: Sightline) -> None:
-    schema = json.loads(sightline("schema").stdout)
+def test_schema_is_json_schema_of_all_that_is_installed(called: Sightline) -> None:
+    schema = json.loads(called("schema").stdout)
 
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert "jsonl" in schema["$defs"]["Step"]["anyOf"][1]["properties"]

@@ -28,11 +28,11 @@ def models(tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("wants", [*WANTS, ",".join(WANTS)])
-def test_what_it_writes_is_right(sightline: Sightline, folder: Path, repository: Path, wants: str) -> None:
+def test_what_it_writes_is_right(called: Sightline, folder: Path, repository: Path, wants: str) -> None:
     clip = repository / "sample_videos" / "street.mp4"
 
-    written = sightline("new", str(clip), "--find", "people,vehicles", "--want", wants, "-o", "mine.yaml")
-    checked = sightline("check", "mine.yaml")
+    written = called("new", str(clip), "--find", "people,vehicles", "--want", wants, "-o", "mine.yaml")
+    checked = called("check", "mine.yaml")
 
     assert written.returncode == 0, written.stderr
     assert checked.returncode == 0, checked.stderr
@@ -51,8 +51,8 @@ def test_what_it_writes_runs(sightline: Sightline, folder: Path, shared_data: Pa
     assert len((folder / "out" / "street-cars-640x360.jsonl").read_text().splitlines()) == 48
 
 
-def test_no_password_gets_into_the_file(sightline: Sightline, folder: Path) -> None:
-    written = sightline("new", "rtsp://user:geheim@10.0.0.7/gate", "--find", "people", "--want", "zone")
+def test_no_password_gets_into_the_file(called: Sightline, folder: Path) -> None:
+    written = called("new", "rtsp://user:geheim@10.0.0.7/gate", "--find", "people", "--want", "zone")
 
     text = (folder / "pipeline.yaml").read_text()
     assert "geheim" not in text + written.stdout + written.stderr
@@ -61,16 +61,16 @@ def test_no_password_gets_into_the_file(sightline: Sightline, folder: Path) -> N
     assert description.sources["gate"].model_dump()["uri"] == "rtsp://user:geheim@10.0.0.7/gate"
 
 
-def test_a_model_that_is_not_here_comes_with_its_command(sightline: Sightline) -> None:
-    written = sightline("new", "gate.mp4", "--find", "faces", "--want", "counts")
+def test_a_model_that_is_not_here_comes_with_its_command(called: Sightline) -> None:
+    written = called("new", "gate.mp4", "--find", "faces", "--want", "counts")
 
     assert "sightline models pull yunet" in written.stdout
 
 
-def test_a_file_that_is_there_is_kept(sightline: Sightline, folder: Path) -> None:
+def test_a_file_that_is_there_is_kept(called: Sightline, folder: Path) -> None:
     (folder / "pipeline.yaml").write_text("mine")
 
-    written = sightline("new", "gate.mp4", "--find", "people", "--want", "counts")
+    written = called("new", "gate.mp4", "--find", "people", "--want", "counts")
 
     assert written.returncode == 1
     assert "pipeline.yaml is there already" in written.stderr
@@ -86,10 +86,8 @@ def test_a_file_that_is_there_is_kept(sightline: Sightline, folder: Path) -> Non
         (("--find", "people"), "give --want: there is no terminal to ask on"),
     ],
 )
-def test_a_wrong_answer_is_one_sentence(
-    sightline: Sightline, folder: Path, options: tuple[str, ...], text: str
-) -> None:
-    written = sightline("new", "gate.mp4", *options)
+def test_a_wrong_answer_is_one_sentence(called: Sightline, folder: Path, options: tuple[str, ...], text: str) -> None:
+    written = called("new", "gate.mp4", *options)
 
     assert written.returncode == 2
     assert text in written.stderr
