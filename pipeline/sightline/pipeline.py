@@ -353,6 +353,16 @@ class Pipeline:
                 f"nothing records {stream!r}: start the pipeline, with a step{named} `record` for that stream"
             )
 
+    def reset_counts(self, step: str, *, stream: str | None = None) -> None:
+        """Let the counts of the rules of a step (by its id) begin anew with its next frame: those of one stream, or of
+        all. Who is inside stays, and what lasts goes on; the counts in the report begin anew as well. From any thread.
+
+        Raises ConfigurationError when the pipeline does not run, or no such step counts.
+        """
+        runner = self._runner
+        if runner is None or not runner.reset_counts(step, stream=stream):
+            raise ConfigurationError(f"no step {step!r} counts: start the pipeline, with rules in a step of that id")
+
     def add_source(self, name: str, source: Source, *, by: str = "") -> PendingChange:
         """Add a stream while the pipeline runs; nothing else stops. From any thread, and from an event loop, which it
         does not block: the returned change can be waited for (`wait`, or `await`), but need not be.

@@ -272,6 +272,11 @@ class PipelineClient:
         """Write the configuration to its YAML file, with its comments; return whether the file has changed."""
         return _typed(Saved, self._connection.write("POST", self._below("configuration", "save"))).written
 
+    def reset_counts(self, element: str, *, stream: str | None = None) -> None:
+        """Let the counts of the rules of a step begin anew: those of one stream, or of all."""
+        query = {} if stream is None else {"stream": stream}
+        self._connection.write("POST", self._below("rules", element, "reset"), json=query)
+
     def record(
         self, stream: str, *, before: str | None = None, after: str | None = None, step: str | None = None
     ) -> None:

@@ -5,7 +5,7 @@ from sightline.graph.fields import InputPath, OutputPath
 from sightline.graph.live_options import ChangesLive, TakesChanges
 from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.graph.mounts import Mounts
-from sightline.graph.operator import Operator, Pending, RecordsOnRequest, RunsOn, Sink
+from sightline.graph.operator import Operator, Pending, RecordsOnRequest, ResetsCounts, RunsOn, Sink
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Packets, Wanted
 from sightline.graph.registry import Registry
@@ -42,6 +42,7 @@ __all__ = [
     "Problem",
     "RecordsOnRequest",
     "Registry",
+    "ResetsCounts",
     "RunsOn",
     "Saved",
     "Sink",

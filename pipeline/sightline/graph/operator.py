@@ -32,6 +32,15 @@ class RecordsOnRequest(Protocol):
         ...
 
 
+@runtime_checkable
+class ResetsCounts(Protocol):
+    """An operator whose counts can begin anew while it works."""
+
+    def reset_counts(self, stream: str | None) -> None:
+        """Count a stream, or all (None), from 0 on, with the next batch that it processes. From any thread."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RunsOn:
     """Where something works: on `device` (`cpu` or `cuda:N`), and why there when it is not what one expects. `engine`

@@ -9,6 +9,7 @@ under `sightline.elements`. `sightline.testing.rule_conformance` tests the contr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -29,6 +30,8 @@ Counts: TypeAlias = Mapping[str, Mapping[str, int]]
 """Counts by rule and name, in the order in which they are drawn."""
 INSIDE = "inside"
 """The name of the count of objects that are in a zone now: its history is the zone's occupancy."""
+TALLY = "tally"
+"""Where a saved state has what was counted."""
 Occupancy: TypeAlias = Mapping[str, Mapping[int, int]]
 """On how many frames a number of objects was inside, by rule and by that number."""
 
@@ -96,7 +99,11 @@ class StreamRule(ABC):
 
     @abstractmethod
     def save(self) -> Saved:
-        """Return all that later events and counts depend on, for another process."""
+        """Return all that later events and counts depend on, for another process.
+
+        What was counted stands under `TALLY`, by rule, and nothing else does: counts that begin anew are restored
+        without.
+        """
 
     @abstractmethod
     def restore(self, saved: Saved) -> None:
@@ -104,7 +111,7 @@ class StreamRule(ABC):
 
         Called once, before `place` and the first frame. The rules may have been changed meanwhile: what still
         fits is taken over by name, the rest is forgotten. Raises KeyError, TypeError or ValueError when `saved` is
-        something else.
+        something else. Rules that are not under `TALLY` have counted nothing.
         """
 
     @abstractmethod
@@ -210,10 +217,13 @@ class RuleOperator(Operator):
         self._streams: dict[Stream, _Watched] = {}
         self._latest: dict[str, StreamRule] = {}
         self._restored: dict[str, _Watched] = {}
+        self._resets: deque[str | None] = deque()
         self._take(rule)
 
     def process(self, batch: Batch) -> Batch:
         """Add what the rules saw as events, and their outlines with counts as overlays."""
+        while self._resets:
+            self._count_anew(self._resets.popleft())
         events: list[Event] = []
         overlays: list[tuple[Overlay, ...]] = [()] * len(batch)
         graphics: list[tuple[Graphic, ...]] = [()] * len(batch)
@@ -269,6 +279,12 @@ class RuleOperator(Operator):
         for watched in watched_ones:
             watched.size_wh, watched.shown = _UNKNOWN_SIZE_WH, None
 
+    def reset_counts(self, stream: str | None) -> None:
+        """Let the counts of a stream, or of all (None), begin anew with the next batch; what lasts goes on. From any
+        thread.
+        """
+        self._resets.append(stream)
+
     def end_stream(self, stream: Stream) -> None:
         """Forget the stream's tracks; its totals stay."""
         watched = self._streams.pop(stream, None)
@@ -283,6 +299,24 @@ class RuleOperator(Operator):
     def totals(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
         """Return the totals of each rule by stream."""
         return {stream: rule.totals() for stream, rule in self._latest.items()}
+
+    def _count_anew(self, stream: str | None) -> None:
+        """Let the counts of a stream, or of all, begin anew: as after a restart that has lost them."""
+        watched_ones = [one for key, one in self._streams.items() if stream in (None, key.name)]
+        watched_ones += [one for name, one in self._restored.items() if stream in (None, name)]
+        anew: dict[StreamRule, StreamRule] = {}
+        for watched in watched_ones:
+            saved = {**watched.rule.save(), TALLY: {}}
+            is_begun = watched.saved is None
+            placed = self._rule.in_views(watched.views, size_wh=watched.frame_wh) if is_begun else self._rule
+            fresh = placed.watch(None)
+            fresh.restore(saved)
+            anew[watched.rule] = watched.rule = fresh
+            watched.saved = None if is_begun else saved
+            watched.size_wh, watched.shown = _UNKNOWN_SIZE_WH, None
+        for name, rule in self._latest.items():
+            if stream in (None, name):
+                self._latest[name] = anew.get(rule) or self._rule.watch(None)
 
     def _take(self, rule: Rule) -> None:
         self._rule = rule

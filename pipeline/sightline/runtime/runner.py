@@ -259,6 +259,13 @@ class Runner:
         recorders = self._lanes.elements.recorders(step)
         return sum([one.request(stream, before_ns=before_ns, after_ns=after_ns) for one in recorders])
 
+    def reset_counts(self, element_id: str, *, stream: str | None) -> int:
+        """Let the counts of an element begin anew, of a stream or of all; return how many operators count."""
+        counters = self._lanes.elements.counters(element_id)
+        for one in counters:
+            one.reset_counts(stream)
+        return len(counters)
+
     def check_free(self, name: str) -> None:
         """Raises ConfigurationError when a stream of that name runs."""
         self._manager.check_free(name)

@@ -173,6 +173,26 @@ class RuleConformance:
             totals = {rule: dict(own) for rule, own in second.totals()["cam"].items()}
             assert (found, {"cam": totals}) == whole, f"a process that is stopped after {cut} frames is not continued"
 
+    def test_counts_that_begin_anew_change_nothing_else(self) -> None:
+        """Whenever counts begin anew: the same is reported, and nothing that was counted before is left."""
+        whole, totals = self.run(self.batches())
+        for cut in range(1, self.frames, 7):
+            operator = self.element.build(Site(device=Device(), element_id=self.element.name))
+            found = Seen()
+            for number, batch in enumerate(self.batches()):
+                if number == cut:
+                    operator.reset_counts("cam")
+                found += _events(operator, batch)
+            assert found == whole, f"counts that begin anew with frame {cut} change what is reported"
+            for rule, own in _whole_numbers(operator).items():
+                for name, value in own.items():
+                    assert value <= totals["cam"][rule][name], f"{rule}: {name} counts more than before"
+            operator.reset_counts(None)
+            operator.process(batch.with_objects(batch.objects.select(np.zeros(len(batch.objects), np.bool_))))
+            kept = {rule: own for rule, own in _whole_numbers(operator).items() if any(own.values())}
+            assert kept == {}, "counts that were to begin anew were kept"
+            operator.close()
+
     def test_outside_its_schedule_a_rule_sees_nothing(self) -> None:
         """With a schedule that never comes nothing happens; one that ends within the scene ends what lasts."""
         if not self.element.rule_options():
@@ -290,3 +310,11 @@ def _events(operator: RuleOperator, batch: Batch) -> Seen:
 
 def _stream(batch: Batch) -> Stream:
     return batch.frames[-1].stream
+
+
+def _whole_numbers(operator: RuleOperator) -> dict[str, dict[str, int]]:
+    """What an operator has counted in whole numbers, by rule."""
+    return {
+        rule: {name: value for name, value in own.items() if isinstance(value, int)}
+        for rule, own in operator.totals()["cam"].items()
+    }

@@ -213,14 +213,14 @@ class StreamHeat(StreamRule):
 
     def save(self) -> Saved:
         """Return the sums of the maps, and where the tracks are."""
-        maps = {name: own.save() for name, own in self.tally.items()}
-        return {"now_ns": self._now_ns, "feet": self._feet.save(), "maps": maps}
+        tally = {name: own.save() for name, own in self.tally.items()}
+        return {"now_ns": self._now_ns, "feet": self._feet.save(), "tally": tally}
 
     def restore(self, saved: Saved) -> None:
         """Go on with the sums, and with the cells of maps with the same grid."""
         self._now_ns = None if saved["now_ns"] is None else int(saved["now_ns"])
         self._feet.restore(saved["feet"])
-        for name, own in saved["maps"].items():
+        for name, own in saved["tally"].items():
             width, height = own["grid"]
             self.tally.setdefault(str(name), HeatTally((int(width), int(height)))).restore(own)
 

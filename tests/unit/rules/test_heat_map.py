@@ -273,7 +273,7 @@ def test_a_state_goes_through_json_and_is_small() -> None:
 def test_a_damaged_state_is_refused(damage: dict[str, Any]) -> None:
     state = maps(scene({1: path([(50, 50)] * 4)}, frames=4), map={})
     saved = json.loads(json.dumps(state.save()))
-    saved["maps"]["map"].update(damage)
+    saved["tally"]["map"].update(damage)
 
     with pytest.raises((KeyError, TypeError, ValueError)):
         HeatMaps.model_validate({"map": {}}).watch(None).restore(saved)

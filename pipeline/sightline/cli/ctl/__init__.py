@@ -48,6 +48,7 @@ for _one in (
     streams.resume,
     steps.rules,
     steps.rule,
+    steps.reset,
     steps.change,
     configuration.config,
     configuration.apply,

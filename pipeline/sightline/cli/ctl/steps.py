@@ -18,6 +18,7 @@ from sightline.cli.ctl.shared import (
     rule_names,
     server_of_context,
     short,
+    stream_names,
     tell,
     value_of,
 )
@@ -122,6 +123,20 @@ def rule(
         else:
             found = pipeline.rule(element, name)
             click.echo(json.dumps(found.options, indent=2)) if not as_json else print_json(found)
+
+
+@click.command("reset")
+@click.argument("step", shell_complete=element_names)
+@click.option("--stream", metavar="NAME", shell_complete=stream_names, help="Those of one stream; else of all.")
+@debug_option
+@server_of_context
+def reset(server: Server, step: str, stream: str | None) -> None:
+    """Let the counts of the rules of STEP, such as `lines-1`, begin anew with the next frame.
+
+    Who is inside stays, and what lasts goes on.
+    """
+    with server.open() as pipeline:
+        pipeline.reset_counts(step, stream=stream)
 
 
 @click.command("set")

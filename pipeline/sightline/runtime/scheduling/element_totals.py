@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from sightline.errors import OperatorError
-from sightline.graph import RecordsOnRequest, RunsOn
+from sightline.graph import RecordsOnRequest, ResetsCounts, RunsOn
 from sightline.graph.rule import Counts, Occupancy
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.stats.counters import ElementStats, add_up
@@ -59,6 +59,10 @@ class ElementTotals:
         """Return the operators that record on request: those of one element, or all."""
         operators = [node.operator for node in self.each_node() if element_id in (None, node.element_id)]
         return [one for one in operators if isinstance(one, RecordsOnRequest)]
+
+    def counters(self, element_id: str) -> list[ResetsCounts]:
+        """Return the operators of an element whose counts can begin anew."""
+        return [one for node in self.nodes.get(element_id, ()) if isinstance(one := node.operator, ResetsCounts)]
 
     def failures(self) -> dict[str, Failures]:
         """Return how often the present elements have failed that may be skipped, by their ids."""

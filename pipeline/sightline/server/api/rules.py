@@ -7,7 +7,9 @@ from functools import cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Body, Depends, Response
+from pydantic import BaseModel, Field
 
 from sightline.api import Changed, RuleInfo, RuleKind
 from sightline.config.schema import page_of
@@ -19,6 +21,7 @@ from sightline.graph.rule import Rule
 from sightline.server.api.changing import change
 from sightline.server.api.elements import known_element, with_options
 from sightline.server.api.served import PIPELINE, IfMatch, Operator, Prove, Served, tag_in
+from sightline.server.api.streams import check_stream
 from sightline.server.guard import Refused
 
 if TYPE_CHECKING:
@@ -26,6 +29,12 @@ if TYPE_CHECKING:
 
 RULES = f"{PIPELINE}/rules"
 RULE = f"{RULES}/{{element}}/{{rule}}"
+
+
+class ResetRequest(BaseModel):
+    """Whose counts begin anew."""
+
+    stream: str | None = Field(None, description="The stream; all of them when not given.", max_length=128)
 
 
 def router_of(served: Served) -> APIRouter:
@@ -105,6 +114,24 @@ def router_of(served: Served) -> APIRouter:
         return await change(
             served, actor, "remove rule", f"{element}/{rule}", edit, expected=tag_in(if_match), prove=prove
         )
+
+    @router.post(
+        f"{RULES}/{{element}}/reset", summary="Let the counts of a step begin anew", status_code=HTTPStatus.ACCEPTED
+    )
+    async def reset_counts(element: str, actor: Operator, request: ResetRequest | None = None) -> ResetRequest:
+        """With the next frame, of one stream or of all. Who is inside stays, and what lasts goes on."""
+        _check_holds_rules(served, element)
+        asked = request or ResetRequest(stream=None)
+        if asked.stream is not None:
+            check_stream(served, asked.stream)
+
+        def reset() -> None:
+            changes = [] if asked.stream is None else [{"path": "stream", "after": asked.stream}]
+            with served.audit.change(actor, "reset counts", target=element, changes=changes):
+                pipeline.reset_counts(element, stream=asked.stream)
+
+        await to_thread.run_sync(reset)
+        return asked
 
     return router
 

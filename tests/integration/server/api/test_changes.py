@@ -202,6 +202,26 @@ class TestEditing:
 
         assert wait_for(lambda: rule(steered, "square")["counts"].get("cam0"))["visitors"] > 0
 
+    def test_counts_of_a_step_begin_anew_for_one_stream_or_all(self, steered: Steered) -> None:
+        def visitors() -> dict[str, int]:
+            counted = steered.viewer.ask("rules/zones-1/plaza").json()["counts"]
+            return {stream: counted.get(stream, {}).get("visitors", 0) for stream in ("cam0", "cam1")}
+
+        wait_for(lambda: min(visitors().values()) > 1)
+        before = visitors()
+
+        assert steered.operator.ask("rules/zones-1/reset", "POST", {"stream": "cam0"}).status == 202
+        wait_for(lambda: visitors()["cam0"] < before["cam0"])
+        assert visitors()["cam1"] >= before["cam1"]
+        assert steered.operator.ask("rules/zones-1/reset", "POST").json() == {"stream": None}
+        wait_for(lambda: visitors()["cam1"] < before["cam1"])
+
+        asked = [("zones-1", {"stream": "barn"}), ("draw-1", {}), ("zones-9", {})]
+        assert [steered.operator.ask(f"rules/{step}/reset", "POST", body).status for step, body in asked] == [404] * 3
+        assert steered.viewer.ask("rules/zones-1/reset", "POST").status == 403
+        begun = [line for line in steered.audited() if "action" in line]
+        assert [(one["action"], one["target"]) for one in begun] == [("reset counts", "zones-1")] * 2
+
     def is_counted(self, steered: Steered, name: str) -> bool:
         """Whether the pipeline counts what a rule sees."""
         return bool(rule(steered, name)["counts"])

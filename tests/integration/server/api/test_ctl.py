@@ -91,6 +91,12 @@ def test_rules_are_listed_shown_set_and_removed(ctl: Ctl, tmp_path: Path) -> Non
     assert [one["name"] for one in ctl("rules", "--json").json()] == ["gate_in", "third", "fourth"]
 
 
+def test_counts_begin_anew(ctl: Ctl) -> None:
+    assert ctl("reset", "zones-1").code == 0
+    assert ctl("reset", "zones-1", "--stream", "gate").code == 0
+    assert "barn" in ctl("reset", "zones-1", "--stream", "barn").err
+
+
 def test_options_are_set_and_shown(ctl: Ctl) -> None:
     assert ctl("set", "zones-1.gone=3s", "zones-1.plaza.limit=3").code == 0
 
