@@ -7,12 +7,11 @@ A rule on areas is one module: its options (an `Area`, and an `AreaRule` that ho
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from sightline.graph import ChangesLive
 from sightline.graph.rule import Points, RuleEvent, StreamRule
@@ -25,6 +24,7 @@ from sightline_plugins.rules.containment import Area, Containment
 from sightline_plugins.rules.geometry import Mask
 from sightline_plugins.rules.shapes import ShapeRule, continued_tally, drawings, former_names, places_of
 from sightline_plugins.rules.stays import Stay, Stays
+from sightline_plugins.rules.track_table import Ids
 
 
 class AreaRule(ShapeRule):
@@ -53,7 +53,8 @@ class Tally:
 class AreaFrame:
     """Who is in one area on one frame.
 
-    `stays` holds the open stays by track, those of hidden tracks too; `entered` and `left` are the stays that began
+    `stays` holds the open stays by track in the order in which they began, those of hidden tracks too; `missing` are
+    the tracks of those that are not seen inside; `entered` and `left` are the stays that began
     and ended with this frame, or by an edit before it (`is_unjudged`). `rows` has the row of every track on the frame
     in `xyxy` ((N, 4) in pixels), where the area's anchor is at `fractions` of a box. When the rule is not active by its
     schedule, and when the stream ends, it is not `is_active`: nobody is there, and what lasts has to end.
@@ -63,6 +64,7 @@ class AreaFrame:
     is_active: bool
     size_wh: tuple[int, int]
     stays: Mapping[int, Stay]
+    missing: Set[int]
     entered: Sequence[Stay]
     left: Sequence[Stay]
     rows: Mapping[int, int]
@@ -77,9 +79,9 @@ class AreaFrame:
 
     def seen(self) -> Iterator[tuple[Stay, int]]:
         """Yield the stays of those who are seen inside, with their rows."""
-        for stay in self.stays.values():
-            if stay.absent_ns is None:
-                yield stay, self.rows[stay.track_id]
+        for track_id, stay in self.stays.items():
+            if track_id not in self.missing:
+                yield stay, self.rows[track_id]
 
 
 A = TypeVar("A", bound=Area)
@@ -152,8 +154,10 @@ class StreamAreas(StreamRule, Generic[W]):
         self._last = tracks
         for frame, (now_ns, own) in enumerate(zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True)):
             active = None if tracks.active is None else tracks.active[frame].tolist()
-            ids = tracks.track_id[own].tolist()
-            here = _by_area(ids, inside[own])
+            track_id = tracks.track_id[own]
+            ids = track_id.tolist()
+            self.see(track_id, tracks.xyxy[own], now_ns)
+            here = _by_area(track_id, inside[own])
             is_same = np.array_equal(inside[own], counted[own])
             self._interval_ns = 0 if self._last_ns is None else max(0, now_ns - self._last_ns)
             self._last_ns = now_ns
@@ -161,13 +165,18 @@ class StreamAreas(StreamRule, Generic[W]):
                 *self._watch(
                     now_ns,
                     active,
-                    {track_id: row for row, track_id in enumerate(ids)},
+                    dict(zip(ids, range(len(ids)), strict=True)),
                     here,
-                    here if is_same else _by_area(ids, counted[own]),
+                    here if is_same else _by_area(track_id, counted[own]),
                     fractions,
                     tracks.xyxy[own],
                 )
             ]
+
+    def see(self, track_id: Ids, xyxy: Boxes, now_ns: int) -> None:
+        """Take the tracks (N,) of the next frame and their boxes (N, 4) in pixels, before the watches get it: for what
+        a rule asks of all areas at once.
+        """
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return the counts of each area."""
@@ -279,7 +288,18 @@ class StreamAreas(StreamRule, Generic[W]):
             else:
                 entered, left = _NO_STAYS, _NO_STAYS
             yield from watch.update(
-                AreaFrame(now_ns, is_active, size_wh, stays.open, entered, left, visible, fractions[number], xyxy)
+                AreaFrame(
+                    now_ns,
+                    is_active,
+                    size_wh,
+                    stays.open,
+                    stays.missing,
+                    entered,
+                    left,
+                    visible,
+                    fractions[number],
+                    xyxy,
+                )
             )
 
 
@@ -296,13 +316,16 @@ _NOBODY: frozenset[int] = frozenset()
 _NO_STAYS: list[Stay] = []
 
 
-def _by_area(ids: Sequence[int], mask: Mask) -> dict[int, set[int]]:
-    """Return the tracks of a mask (N, Z) by area."""
+def _by_area(track_id: Ids, mask: Mask) -> dict[int, set[int]]:
+    """Return the tracks (N,) of a mask (N, Z) by area."""
+    areas, rows = np.divmod(np.flatnonzero(mask.T), len(mask)) if len(mask) else np.zeros((2, 0), np.intp)
+    ids = track_id[rows].tolist()
     found: dict[int, set[int]] = {}
-    rows: npt.NDArray[np.intp]
-    rows, areas = np.divmod(np.flatnonzero(mask), mask.shape[1])
-    for row, area in zip(rows.tolist(), areas.tolist(), strict=True):
-        found.setdefault(area, set()).add(ids[row])
+    first = 0
+    for area, count in enumerate(np.bincount(areas).tolist()):
+        if count:
+            found[area] = set(ids[first : first + count])
+            first += count
     return found
 
 

@@ -201,6 +201,41 @@ VECTORISED static void mark_turns(const float *before, const float *now, ptrdiff
     }
 }
 
+/* Note in `marks` at which lines a step is on both sides, or on the line: it may meet the segment. */
+VECTORISED static void mark_steps(const float *before, const float *now, ptrdiff_t lines, const double *fractions,
+                                  const double *segments, uint8_t *marks) {
+    double left = now[0], top = now[1], width = (double)now[2] - now[0], height = (double)now[3] - now[1];
+    double former_left = before[0], former_top = before[1];
+    double former_width = (double)before[2] - before[0], former_height = (double)before[3] - before[1];
+    const double *across = fractions, *down = fractions + lines;
+    const double *x1 = segments, *y1 = segments + lines, *x2 = segments + 2 * lines, *y2 = segments + 3 * lines;
+    for (ptrdiff_t line = 0; line < lines; line++) {
+        double along_x = x2[line] - x1[line], along_y = y2[line] - y1[line];
+        double x = left + width * across[line], y = top + height * down[line];
+        double former_x = former_left + former_width * across[line], former_y = former_top + former_height * down[line];
+        double cross = along_x * (y - y1[line]) - along_y * (x - x1[line]);
+        double former = along_x * (former_y - y1[line]) - along_y * (former_x - x1[line]);
+        marks[line] = cross * former <= 0;
+    }
+}
+
+/* Which boxes have stepped, from the one `before` (boxes x 4), over which segments (boxes x lines), ends included. */
+EXPORT void steps_meet(ptrdiff_t boxes, ptrdiff_t lines, const float *before, const float *xyxy, const double *fractions,
+                       const double *segments, uint8_t *met) {
+    for (ptrdiff_t box = 0; box < boxes; box++) {
+        const float *former = before + 4 * box, *now = xyxy + 4 * box;
+        uint8_t *own = met + lines * box;
+        mark_steps(former, now, lines, fractions, segments, own);
+        for (ptrdiff_t line = 0; line < lines; line++)
+            if (own[line]) {
+                Point from = anchor_of(former, fractions[line], fractions[lines + line]);
+                Point to = anchor_of(now, fractions[line], fractions[lines + line]);
+                double cross = side_of(segments, lines, line, to), before_it = side_of(segments, lines, line, from);
+                own[line] = (uint8_t)meets(segments, lines, line, from, to, before_it, cross);
+            }
+    }
+}
+
 /* The sign of the side that each box has reached by crossing each line (boxes x lines), or 0.
  *
  * A side is strict when it is farther from the line than `near` (the margin times the line's length). `segments` (4 x

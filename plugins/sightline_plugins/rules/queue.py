@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import Field, field_validator
 
-from sightline.graph.rule import RuleEvent, StreamRule
+from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
 from sightline.media import Part
+from sightline.media.boxes import Boxes
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaFrame, AreaRule, AreaWatch, Data, StreamAreas, Tally, seconds
 from sightline_plugins.rules.containment import Area
-from sightline_plugins.rules.geometry import Floats, inside_polygons, line_sides, polygon_edges, steps_meet_segments
-from sightline_plugins.rules.shapes import Location, Point, Shape, in_pixels, simple_polygon
+from sightline_plugins.rules.exits import POINTS_OF_A_LINE, Exits
+from sightline_plugins.rules.shapes import Location, Point, Shape, anchor_fractions, in_pixels, simple_polygon
 from sightline_plugins.rules.standing import Standing
 from sightline_plugins.rules.stays import NEVER_NS, Held, Stay
+from sightline_plugins.rules.track_table import Ids
 
-_POINTS_OF_A_LINE = 2
 _MOST_WAITS = 50
 """Mean and percentile are those of so many latest waits."""
 _WINDOW_NS = 1_000_000_000
 """Speed is that of the last second."""
+_NOBODY: frozenset[int] = frozenset()
 
 
 class QueueArea(Area):
@@ -34,7 +35,7 @@ class QueueArea(Area):
 
     kind: ClassVar[str] = "queue"
 
-    exit: Annotated[tuple[Point, ...], Field(min_length=_POINTS_OF_A_LINE)] | None = None
+    exit: Annotated[tuple[Point, ...], Field(min_length=POINTS_OF_A_LINE)] | None = None
     """Where objects are served, [[x, y], ...]: two points are a line that is crossed in either direction, more are the
     corners of an area that is entered. Everybody who leaves the queue is served when not given."""
     speed: Annotated[float, Field(gt=0)] | None = None
@@ -50,9 +51,9 @@ class QueueArea(Area):
     @field_validator("exit")
     @classmethod
     def _is_line_or_area(cls, value: tuple[Point, ...] | None) -> tuple[Point, ...] | None:
-        if value is None or len(value) > _POINTS_OF_A_LINE:
+        if value is None or len(value) > POINTS_OF_A_LINE:
             return None if value is None else simple_polygon(value)
-        if len(set(value)) < _POINTS_OF_A_LINE:
+        if len(set(value)) < POINTS_OF_A_LINE:
             raise ValueError("both points are the same: a line needs a length")
         return value
 
@@ -132,45 +133,57 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
 
     def __init__(self, name: str, area: QueueArea, tally: QueueTally) -> None:
         super().__init__(name, area, tally)
-        self.pixels = False
+        self.at_exit: Set[int] = _NOBODY
+        """Who has reached the exit with this frame, in the queue or not."""
         self._standing: dict[int, Standing] = {}
         self._joined: set[int] = set()
         self._served: set[int] = set()
         """Who was served, and has not left the area yet."""
-        self._places: dict[int, tuple[float, float]] = {}
-        """Where those were who wait."""
         self._length = 0
         self._long, self._slow = Held(), Held()
+        self._shown_waits: list[int] | None = None
+        """The waits of which mean and percentile are known."""
+        self._mean_wait = self._p90_wait = 0
 
     def update(self, frame: AreaFrame) -> Iterator[RuleEvent]:
         """Yield who was served or gave up, and what became too long or is no longer."""
         for stay in frame.left if frame.is_active else ():
             yield from self._leave(stay, frame.now_ns)
-        if frame.left:
-            self._forget_all_but(frame.stays)
-        for stay, row in frame.seen():
-            self._join(stay.track_id, frame, row)
-        for track_id in self._arrived(frame):
+        for stay in frame.left:
+            if stay.track_id not in frame.stays:
+                self._forget(stay.track_id)
+        joining = [] if self._joined >= frame.stays.keys() else self._join(frame)
+        for track_id in self._arrived(joining):
             self._served.add(track_id)
             stay = frame.stays[track_id]
             if not stay.is_placed:
                 yield self._count(track_id, frame.now_ns - stay.entered_ns, is_served=True)
-        waiting = [stay for one, stay in frame.stays.items() if one in self._joined and one not in self._served]
-        self._length = sum(not stay.is_outside for stay in waiting)
-        self.tally.longest_queue = max(self.tally.longest_queue, self._length)
-        yield from self._limits(frame, max((frame.now_ns - stay.entered_ns for stay in waiting), default=0))
+        waiting = self._waiting(frame.stays)
+        self._length = len(waiting)
+        if frame.missing:
+            self._length -= [stay.is_outside for stay in waiting].count(True)
+        if self._length > self.tally.longest_queue:
+            self.tally.longest_queue = self._length
+        oldest = next(iter(waiting), None)
+        yield from self._limits(frame, 0 if oldest is None else frame.now_ns - oldest.entered_ns)
 
     def counts(self) -> Mapping[str, int]:
         tally = self.tally
-        mean, p90 = round(tally.mean_ns / NANOSECONDS), round(tally.p90_ns / NANOSECONDS)
-        return {"length": self._length, "served": tally.served, "mean_wait": mean, "p90_wait": p90}
+        if self._shown_waits is not tally.waits_ns:
+            self._shown_waits = tally.waits_ns
+            self._mean_wait, self._p90_wait = round(tally.mean_ns / NANOSECONDS), round(tally.p90_ns / NANOSECONDS)
+        return {
+            "length": self._length,
+            "served": tally.served,
+            "mean_wait": self._mean_wait,
+            "p90_wait": self._p90_wait,
+        }
 
     def save(self) -> Saved:
         return {
             "standing": [[track_id, one.save()] for track_id, one in self._standing.items()],
             "joined": sorted(self._joined),
             "served": sorted(self._served),
-            "places": [[track_id, *place] for track_id, place in self._places.items()],
             "length": self._length,
             "long": self._long.save(),
             "slow": self._slow.save(),
@@ -179,43 +192,48 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
     def restore(self, saved: Saved) -> None:
         self._standing = {int(one): Standing.restored(own, span_ns=_WINDOW_NS) for one, own in saved["standing"]}
         self._joined, self._served = set(map(int, saved["joined"])), set(map(int, saved["served"]))
-        self._places = {int(track_id): (float(x), float(y)) for track_id, x, y in saved["places"]}
         self._length = int(saved["length"])
         self._long, self._slow = Held.restored(saved["long"]), Held.restored(saved["slow"])
 
-    def _forget_all_but(self, stays: Mapping[int, Stay]) -> None:
-        self._joined &= stays.keys()
-        self._served &= stays.keys()
-        self._standing = {one: standing for one, standing in self._standing.items() if one in stays}
-        self._places = {one: place for one, place in self._places.items() if one in stays}
+    def _forget(self, track_id: int) -> None:
+        self._joined.discard(track_id)
+        self._served.discard(track_id)
+        self._standing.pop(track_id, None)
 
-    def _join(self, track_id: int, frame: AreaFrame, row: int) -> None:
-        if track_id in self._joined:
-            return
-        if self.area.speed is not None:
-            side = self.area.speed * frame.size_wh[1] * _WINDOW_NS / NANOSECONDS
-            standing = self._standing.get(track_id)
-            if standing is None or standing.side != side:
-                standing = self._standing[track_id] = Standing(side, _WINDOW_NS)
-            if frame.now_ns - standing.update(frame.now_ns, *frame.anchor(row)) < _WINDOW_NS:
-                return
-            del self._standing[track_id]
-        self._joined.add(track_id)
+    def _join(self, frame: AreaFrame) -> list[int]:
+        """Let those join who are seen inside and stay below the speed; return who they are."""
+        joined = self._joined
+        seen = [(one, stay) for one, stay in frame.stays.items() if one not in joined and stay.absent_ns is None]
+        joining = [one for one, _ in seen if self._is_slow(one, frame)]
+        joined.update(joining)
+        return joining
 
-    def _arrived(self, frame: AreaFrame) -> list[int]:
-        """Return who of those that wait has reached the exit with this frame."""
-        waiting = [one for one in self._joined - self._served if one in frame.rows]
-        if self.area.exit is None or not waiting:
+    def _is_slow(self, track_id: int, frame: AreaFrame) -> bool:
+        if self.area.speed is None:
+            return True
+        side = self.area.speed * frame.size_wh[1] * _WINDOW_NS / NANOSECONDS
+        standing = self._standing.get(track_id)
+        if standing is None or standing.side != side:
+            standing = self._standing[track_id] = Standing(side, _WINDOW_NS)
+        if frame.now_ns - standing.update(frame.now_ns, *frame.anchor(frame.rows[track_id])) < _WINDOW_NS:
+            return False
+        del self._standing[track_id]
+        return True
+
+    def _arrived(self, joining: Sequence[int]) -> list[int]:
+        """Return who of those that wait has reached the exit with this frame. A line is crossed by a step, and who
+        joins with this frame has made none in the queue.
+        """
+        if not self.at_exit or self.area.exit is None:
             return []
-        now = np.array([frame.anchor(frame.rows[one]) for one in waiting])
-        before = np.array([self._places.get(one, tuple(place)) for one, place in zip(waiting, now, strict=True)])
-        self._places |= dict(zip(waiting, map(tuple, now.tolist()), strict=True))
-        corners = in_pixels(self.area.exit, size_wh=frame.size_wh, pixels=self.pixels)
-        if len(corners) > _POINTS_OF_A_LINE:
-            reached = inside_polygons(now[:, None], edges=polygon_edges([corners]))[:, 0]
-        else:
-            reached = _steps_meet(before[:, None], now[:, None], corners[None])
-        return sorted(one for one, is_there in zip(waiting, reached.tolist(), strict=True) if is_there)
+        arrived = (self.at_exit & self._joined) - self._served
+        return sorted(arrived - set(joining) if len(self.area.exit) == POINTS_OF_A_LINE else arrived)
+
+    def _waiting(self, stays: Mapping[int, Stay]) -> Collection[Stay]:
+        joined, served = self._joined, self._served
+        if not served and joined >= stays.keys():
+            return stays.values()
+        return [stay for one, stay in stays.items() if one in joined and one not in served]
 
     def _leave(self, stay: Stay, now_ns: int) -> Iterator[RuleEvent]:
         track_id = stay.track_id
@@ -246,16 +264,41 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
 class StreamQueues(StreamAreas[QueueWatch]):
     """The queues of one stream."""
 
+    def __init__(self, options: Queue, earlier: StreamQueues | None = None) -> None:
+        super().__init__(options, earlier)
+        self._exits = Exits()
+
     def make_tally(self) -> QueueTally:
         return QueueTally()
 
     def make_watch(self, name: str, area: QueueArea, tally: QueueTally) -> QueueWatch:
         return QueueWatch(name, area, tally)
 
-    def place(self, size_wh: tuple[int, int]) -> Mapping[str, Any]:
-        for watch in self.watches:
-            watch.pixels = self._pixels
-        return super().place(size_wh)
+    def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
+        places = super().place(size_wh)
+        corners = {
+            number: in_pixels(watch.area.exit, size_wh=size_wh, pixels=self._pixels)
+            for number, watch in enumerate(self.watches)
+            if watch.area.exit is not None
+        }
+        self._exits.place(corners, fractions=anchor_fractions(watch.area.anchor for watch in self.watches))
+        return places
+
+    def see(self, track_id: Ids, xyxy: Boxes, now_ns: int) -> None:
+        reached = self._exits.reached(track_id, xyxy, now_ns=now_ns, memory_ns=self._gone_ns)
+        for number, watch in enumerate(self.watches):
+            watch.at_exit = reached.get(number, _NOBODY)
+
+    def save(self) -> Saved:
+        return {**super().save(), "exits": self._exits.save()}
+
+    def restore(self, saved: Saved) -> None:
+        super().restore(saved)
+        self._exits.restore(saved["exits"])
+
+    def end(self) -> None:
+        super().end()
+        self._exits.clear()
 
     def totals(self) -> Mapping[str, Mapping[str, Any]]:
         """Return `served`, `gave_up`, `longest_queue`, and the mean, 90th percentile and longest wait in seconds of
@@ -272,9 +315,3 @@ class StreamQueues(StreamAreas[QueueWatch]):
             }
             for name, own in self.tally.items()
         }
-
-
-def _steps_meet(before: Floats, after: Floats, segments: Floats) -> Any:
-    """Return whether steps (N, 1, 2) meet the one segment (1, 2, 2) -> (N,)."""
-    sides = line_sides(before, segments=segments), line_sides(after, segments=segments)
-    return steps_meet_segments(before, after, sides=sides, segments=segments)[:, 0]

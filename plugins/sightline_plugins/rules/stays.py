@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from typing import Any
 
 NEVER_NS = 1 << 62
@@ -39,6 +40,12 @@ class Stays:
     open: dict[int, Stay] = field(default_factory=dict)
     voided: list[Stay] = field(default_factory=list)
     """Those that an edit has ended since the last frame."""
+    missing: set[int] = field(default_factory=set)
+    """The tracks of open stays that were not inside on the last frame, or are not since an edit."""
+    _hidden: set[int] = field(default_factory=set)
+    """Those of them that have not been seen outside."""
+    _absent_ns: int = NEVER_NS
+    """None of them has been missing for longer than since then."""
 
     def update(
         self,
@@ -55,20 +62,42 @@ class Stays:
         `inside` holds the tracks that are inside, `counted` those of them that may begin a stay (their class is
         right), `visible` all tracks on the frame.
         """
-        left, self.voided = self.voided, []
-        for stay in list(self.open.values()):
-            if stay.track_id in inside:
+        left: list[Stay] = []
+        if self.voided:
+            left, self.voided = self.voided, left
+        if self.missing:
+            for track_id in self.missing & inside:
+                stay = self.open[track_id]
                 stay.absent_ns, stay.is_outside, stay.is_unjudged = None, False, False
-                continue
-            if stay.absent_ns is None:
-                stay.absent_ns = now_ns
-            stay.is_outside |= stay.track_id in visible
-            bridged_ns = gone_ns if not stay.is_outside else 0 if stay.is_unjudged else outside_ns
-            if now_ns - stay.absent_ns >= bridged_ns:
-                left.append(self.open.pop(stay.track_id))
+        if self.missing or not self.open.keys() <= inside:
+            before, self.missing = self.missing, self.open.keys() - inside
+            ends_ns = self._absent_ns + min(gone_ns, outside_ns)
+            if now_ns >= ends_ns or not visible.isdisjoint(self._hidden) or not self.missing <= before:
+                left += self._missed(now_ns, visible=visible, gone_ns=gone_ns, outside_ns=outside_ns)
+                left.sort(key=attrgetter("track_id"))
+        if self.open.keys() >= counted:
+            return [], left
         entered = [Stay(track_id, now_ns) for track_id in sorted(counted - self.open.keys())]
         self.open |= {stay.track_id: stay for stay in entered}
-        return entered, sorted(left, key=lambda stay: stay.track_id)
+        return entered, left
+
+    def _missed(self, now_ns: int, *, visible: Set[int], gone_ns: int, outside_ns: int) -> list[Stay]:
+        """Return the stays that end because they have been missing for too long."""
+        ended: list[Stay] = []
+        for track_id in self.missing:
+            stay = self.open[track_id]
+            if stay.absent_ns is None:
+                stay.absent_ns = now_ns
+            if track_id in visible:
+                stay.is_outside = True
+            bridged_ns = gone_ns if not stay.is_outside else 0 if stay.is_unjudged else outside_ns
+            if now_ns - stay.absent_ns >= bridged_ns:
+                ended.append(stay)
+        for stay in ended:
+            del self.open[stay.track_id]
+            self.missing.remove(stay.track_id)
+        self._note_missing()
+        return ended
 
     def edit(self, now_ns: int, *, inside: Set[int], counted: Set[int], visible: Set[int]) -> None:
         """Judge the last frame by another outline: nobody enters or leaves by it."""
@@ -77,6 +106,8 @@ class Stays:
             if stay.is_unjudged and track_id in visible:
                 stay.absent_ns = now_ns
                 self.voided.append(self.open.pop(track_id))
+        self.missing = {stay.track_id for stay in self.open.values() if stay.absent_ns is not None or stay.is_unjudged}
+        self._note_missing()
         placed = sorted(counted - self.open.keys())
         self.open |= {track_id: Stay(track_id, now_ns, is_placed=True) for track_id in placed}
 
@@ -84,6 +115,7 @@ class Stays:
         """End all stays, those of hidden tracks when these vanished."""
         left = [*self.voided, *self.open.values()]
         self.open.clear()
+        self.missing.clear()
         self.voided.clear()
         for stay in left:
             stay.absent_ns = now_ns if stay.absent_ns is None else stay.absent_ns
@@ -96,6 +128,13 @@ class Stays:
     def restore(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Go on with saved stays."""
         self.open = {one["track_id"]: Stay(**one) for one in saved}
+        self.missing = {stay.track_id for stay in self.open.values() if stay.absent_ns is not None or stay.is_unjudged}
+        self._note_missing()
+
+    def _note_missing(self) -> None:
+        missing = [self.open[track_id] for track_id in self.missing]
+        self._hidden = {stay.track_id for stay in missing if not stay.is_outside}
+        self._absent_ns = min([stay.absent_ns or 0 for stay in missing], default=NEVER_NS)
 
 
 @dataclass(slots=True, eq=False)
