@@ -20,13 +20,18 @@ def reconnects(watched: Watched) -> list[int]:
     return [status.counts["reconnects"] for status in watched.pipeline.status()]
 
 
-def held(watched: Watched, *, kills: int) -> str:
-    """One line of JSON."""
+def counts() -> tuple[int, int]:
+    """Files and threads of the process."""
+    return open_files(), threading.active_count()
+
+
+def held(watched: Watched, *, kills: int, most: tuple[int, int]) -> str:
+    """One line of JSON, as soon as the process has no more files and threads than at `most`."""
+    until(lambda: all(now <= one for now, one in zip(counts(), most, strict=True)))
     for frames in watched.frames.values():
         frames.clear()
     watched.told.clear()
-    figures = {"mib": resident_mib(), "files": open_files(), "threads": threading.active_count()}
-    return json.dumps({**figures, "kills": kills, "reconnects": sum(reconnects(watched))}) + "\n"
+    return json.dumps({"mib": resident_mib(), "kills": kills, "reconnects": sum(reconnects(watched))}) + "\n"
 
 
 def kill(cameras: list[FakeCamera], watched: Watched) -> None:
@@ -46,14 +51,15 @@ def main(path: str, *, kills: int, at_once: int) -> None:
         sources = {f"cam{number}": camera.url for number, camera in enumerate(cameras)}
         with Watched(sources) as watched:
             watched.has_frames(5)
+            most = counts()
             for _ in range(WARM_UP):
                 kill(cameras, watched)
-            sys.stdout.write(held(watched, kills=0))
+            sys.stdout.write(held(watched, kills=0, most=most))
             waves = kills // at_once
             for number in range(1, waves + 1):
                 kill(cameras, watched)
                 if number % (waves // SAMPLES) == 0:
-                    sys.stdout.write(held(watched, kills=number * at_once))
+                    sys.stdout.write(held(watched, kills=number * at_once, most=most))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,10 @@ STAGGER_SECONDS = 0.11
 """So that servers listen again at every phase of the half second between two attempts."""
 
 
+HELD_BACK = 1
+"""FFmpeg hands an image on when the next one begins, so the last one before a silence stays with it."""
+
+
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -38,7 +42,7 @@ def test_killed_cameras_are_back_within_a_second_of_listening_again(clip: Clip, 
         cameras = {f"cam{number}": stack.enter_context(FakeCamera(clip)) for number in range(CAMERAS)}
         with Watched({name: camera.url for name, camera in cameras.items()}) as watched:
             watched.has_frames(10)
-            before = open_files(), threading.active_count()
+            files, threads = open_files(), threading.active_count()
             for down_seconds in DOWN_SECONDS:
                 for camera in cameras.values():
                     camera.kill()
@@ -49,13 +53,13 @@ def test_killed_cameras_are_back_within_a_second_of_listening_again(clip: Clip, 
                     listening[name] = time.monotonic()
                     time.sleep(STAGGER_SECONDS)
                 waits += [watched.first_after(name, moment).at_seconds - moment for name, moment in listening.items()]
-            after = open_files(), threading.active_count()
+            # Connections and threads of before the kills end a little later; those of earlier tests may do so, too.
+            until(lambda: open_files() <= files and threading.active_count() <= threads)
 
     assert watched.report is not None
     figure(f"frames again after it listens, {len(waits)} kills, median", statistics.median(waits), limit=1.0, unit="s")
     figure(f"frames again after it listens, {len(waits)} kills, worst", max(waits), limit=1.0, unit="s")
     assert [stream.reconnects for stream in watched.report.streams] == [len(DOWN_SECONDS)] * CAMERAS
-    assert after == before
     states = [told.message.state for told in watched.told]
     assert states.count(StreamState.LOST) == len(watched.of_kind(MessageKind.STREAM_BACK)) == len(waits)
 
@@ -116,15 +120,28 @@ def test_states_are_told_in_their_order(clip: Clip) -> None:
 
 
 def test_one_camera_s_trouble_costs_no_frame_of_another(clip: Clip) -> None:
-    with FakeCamera(clip) as well, FakeCamera(clip) as ill, Watched({"well": well.url, "ill": ill.url}) as watched:
+    with (
+        FakeCamera(clip) as well,
+        FakeCamera(clip) as ill,
+        Watched({"well": {"uri": well.url, "stall_timeout": "5m"}, "ill": {"uri": ill.url}}) as watched,
+    ):
         watched.has_frames(5)
-        first = len(watched.frames["well"])
         ill.kill()
         watched.has_state(StreamState.LOST, stream="ill")
         watched.has_frames(len(watched.frames["well"]) + 25, of="well")
+        well.faults.stall = True
+        sent = well.sent.images  # or one more, which is on its way
+        until(lambda: received(watched, "well") >= sent - HELD_BACK)
 
-    indices = [seen.index for seen in watched.frames["well"][first:]]
-    assert indices == list(range(indices[0], indices[0] + len(indices)))
+    assert watched.report is not None
+    stream = watched.report.streams[0]
+    assert sent - HELD_BACK <= stream.received <= well.sent.images
+    assert (stream.reconnects, stream.stalls, stream.damaged) == (0, 0, 0)
+
+
+def received(watched: Watched, stream: str) -> int:
+    """Frames of a stream that were received so far; a busy machine may have dropped some of them afterwards."""
+    return next(status.frames for status in watched.pipeline.status() if status.name == stream)
 
 
 @contextmanager

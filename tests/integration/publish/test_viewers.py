@@ -15,6 +15,7 @@ from websockets.sync.client import connect
 
 from tests.integration.figures import Record
 from tests.integration.publish.publishing import FPS, TOKEN, Published, free_port, publishing, read_back
+from tests.waiting import wait_until
 
 NOISE = {"pattern": {"pattern": "noise", "size": [320, 176], "fps": FPS, "frames": None}, "realtime": True}
 SECONDS = 5
@@ -65,9 +66,12 @@ def test_viewers_that_take_nothing_change_no_rate_and_are_counted(figure: Record
         seconds = seconds_for(published, SECONDS * FPS)
 
     totals = published.totals()
-    slower = max(seconds / SECONDS - 1, 0) * 100
-    figure("viewers that take nothing: the pipeline is slower by", slower, limit=5, unit="%")
-    assert seconds == pytest.approx(SECONDS, abs=1.0)
+    figure(
+        "viewers that take nothing: time of the pipeline, to that of its source",
+        seconds / SECONDS,
+        limit=1.05,
+        unit="x",
+    )
     assert totals["slow_viewers"] == 4
     assert totals["skipped_images"] > FPS
 
@@ -97,8 +101,9 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
                 client.recv(timeout=300)
 
     once()
-    before = files(), threading.active_count()
+    files_before, threads_before = files(), threading.active_count()
     for _ in itertools.repeat(None, 3):
         once()
 
-    assert (files(), threading.active_count()) == before
+    # What waits for the end of a connection ends a little later; that of earlier tests may do so, too.
+    wait_until(lambda: files() <= files_before and threading.active_count() <= threads_before)

@@ -157,7 +157,7 @@ def test_after_the_end_nobody_listens_and_no_thread_is_left() -> None:
 
     with pytest.raises(ConnectionRefusedError):
         ask(listener.port, "/healthz")
-    assert set(threading.enumerate()) <= before
+    wait_for(lambda: set(threading.enumerate()) <= before)
 
 
 @pytest.fixture

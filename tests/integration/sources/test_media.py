@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import pairwise
 from pathlib import Path
 
@@ -172,7 +173,8 @@ def test_a_timestamp_that_steps_back_is_repaired_and_reported(shared_data: Path)
 
 
 def test_no_file_is_left_open(clip: str) -> None:
+    gc.collect()  # what earlier tests have left open is closed now, and not meanwhile
     before = sorted(Path("/proc/self/fd").iterdir())
     for _ in range(5):
         run_source(Media.model_validate({"uri": clip, "start": "500ms", "loop": 2}))
-    assert len(sorted(Path("/proc/self/fd").iterdir())) == len(before)
+    assert len(sorted(Path("/proc/self/fd").iterdir())) <= len(before)

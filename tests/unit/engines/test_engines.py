@@ -142,7 +142,7 @@ def test_engines_that_are_opened_and_closed_leave_no_thread_and_no_memory_behind
     before, python_before, memory = threads(), threading.active_count(), resident_bytes()
     for _ in range(60):
         cycle()
-    assert threading.active_count() == python_before
+    assert threading.active_count() <= python_before
     assert threads() <= before + 2
     assert resident_bytes() - memory < 6e6
 
