@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from sightline.graph.state import Saved
 from sightline.graph.tracked_objects import TrackedObjects
 from sightline_plugins.rules.geometry import Floats, Mask
 from sightline_plugins.rules.track_table import TrackTable
 
-RING_FRAMES = 50
-"""Samples that an object's history holds: DeepStream's value where `obj-cnt-win-in-ms` is not set."""
+DEFAULT_WINDOW = 50
+"""DeepStream's value where `obj-cnt-win-in-ms` is not set."""
+Window = Annotated[int, Field(ge=4, le=1000)]
+"""`obj-cnt-win-in-ms` of nvdsanalytics: for so many milliseconds it smooths counts, and so many frames it remembers of
+each object."""
 _MEMORY_MS = 300
 """An object that was not seen for more whole milliseconds is another one: it can be counted again."""
 _FIRST_SAMPLES, _OLDEST_SAMPLES = 2, 4
@@ -66,10 +70,13 @@ class Histories:
 
 
 class ObjectHistories:
-    """The histories of the objects of one stream, and which rules have reported them."""
+    """The histories of the objects of one stream, of the newest `ring` samples each, and which rules have reported
+    them.
+    """
 
-    def __init__(self) -> None:
-        self._table = TrackTable({"samples": np.zeros((RING_FRAMES, 4), np.int64), "frames": 0})
+    def __init__(self, ring: int) -> None:
+        self._ring = ring
+        self._table = TrackTable({"samples": np.zeros((ring, 4), np.int64), "frames": 0})
         self._reported: dict[int, set[str]] = {}
 
     def forget(self, now_ns: int) -> dict[int, int]:
@@ -86,23 +93,23 @@ class ObjectHistories:
 
     def add(self, tracks: TrackedObjects, own: slice, *, now_ns: int) -> Histories:
         """Add the boxes of a frame to the histories of their objects, and return those."""
-        table = self._table
+        table, ring = self._table, self._ring
         box = tracks.xyxy[own].astype(np.float64)
         left_top, size = box[:, :2].astype(np.int64), (box[:, 2:] - box[:, :2]).astype(np.int64)
         rows, _ = table.rows(tracks.track_id[own], now_ns=now_ns)
         seen = table["frames"][rows]
-        table["samples"][rows, seen % RING_FRAMES] = np.concatenate([left_top + size // 2, size], axis=1)
+        table["samples"][rows, seen % ring] = np.concatenate([left_top + size // 2, size], axis=1)
         table["frames"][rows] = frames = seen + 1
         samples = table["samples"][rows]
-        mean_height = samples[..., 3].sum(axis=1) / np.minimum(frames, RING_FRAMES)
-        oldest = (frames[:, None] + np.arange(_OLDEST_SAMPLES)) % RING_FRAMES
+        mean_height = samples[..., 3].sum(axis=1) / np.minimum(frames, ring)
+        oldest = (frames[:, None] + np.arange(_OLDEST_SAMPLES)) % ring
         before = np.where(
-            (frames < RING_FRAMES)[:, None],
+            (frames < ring)[:, None],
             samples[:, :_FIRST_SAMPLES].sum(axis=1) // _FIRST_SAMPLES,
             np.take_along_axis(samples, oldest[..., None], axis=1).sum(axis=1) // _OLDEST_SAMPLES,
         )
-        newest = samples[np.arange(len(rows)), seen % RING_FRAMES]
-        is_still = (frames > RING_FRAMES) & _have_hardly_moved(samples)
+        newest = samples[np.arange(len(rows)), seen % ring]
+        is_still = (frames > ring) & _have_hardly_moved(samples)
         return Histories(tracks.track_id[own], newest, before, frames, mean_height, is_still)
 
     def report(self, track_id: int, name: str) -> bool:
@@ -124,12 +131,14 @@ class ObjectHistories:
     def save(self) -> Saved:
         """Return them as plain values."""
         reported = {str(track_id): sorted(names) for track_id, names in self._reported.items() if names}
-        return {"objects": self._table.save(), "reported": reported}
+        return {"ring": self._ring, "objects": self._table.save(), "reported": reported}
 
     def restore(self, saved: Saved, names: set[str]) -> None:
         """Take over saved ones, and what rules of these names have reported. Raises KeyError, TypeError or ValueError
-        when they are something else.
+        when they are something else. Those with rings of another length are forgotten.
         """
+        if saved["ring"] != self._ring:
+            return
         self._table.restore(saved["objects"])
         self._reported = {int(track_id): set(own) & names for track_id, own in saved["reported"].items()}
 
@@ -146,14 +155,12 @@ def whole_pixels(point: tuple[float, float], size_wh: tuple[int, int], *, pixels
 
 
 def _have_hardly_moved(samples: Whole) -> Mask:
-    """Return which objects (N,) with full rings (N, RING_FRAMES, 4) stand, by the variances of their centres."""
-    centres = samples[..., :2]
-    spread = RING_FRAMES * (centres**2).sum(axis=1) - centres.sum(axis=1) ** 2
+    """Return which objects (N,) with full rings (N, ring, 4) stand, by the variances of their centres."""
+    centres, ring = samples[..., :2], samples.shape[1]
+    spread = ring * (centres**2).sum(axis=1) - centres.sum(axis=1) ** 2
     """The variances (N, 2), times the square of the number of samples: so whole numbers decide."""
     heights = samples[..., 3].sum(axis=1)
-    is_still: Mask = (spread[:, 0] <= _MOST_VARIANCE_X * RING_FRAMES**2) & (
-        _HEIGHTS * spread[:, 1] <= heights * RING_FRAMES
-    )
+    is_still: Mask = (spread[:, 0] <= _MOST_VARIANCE_X * ring**2) & (_HEIGHTS * spread[:, 1] <= heights * ring)
     return is_still
 
 

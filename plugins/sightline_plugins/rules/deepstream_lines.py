@@ -48,6 +48,11 @@ class DirectedLines(Protocol):
         """Whether coordinates are pixels."""
         ...
 
+    @property
+    def window(self) -> int:
+        """How many frames are remembered of each object."""
+        ...
+
     def directed_lines(self) -> Mapping[str, DirectedLine]:
         """Return the lines."""
         ...
@@ -58,7 +63,7 @@ class DeepStreamLines(StreamRule):
 
     def __init__(self, options: DirectedLines, earlier: DeepStreamLines | None = None) -> None:
         self._take(options)
-        self._objects = ObjectHistories()
+        self._objects = ObjectHistories(options.window)
         self._size_wh: tuple[int, int] | None = None
         self.tally: dict[str, int] = dict.fromkeys(self._lines, 0) if earlier is None else earlier.tally
 

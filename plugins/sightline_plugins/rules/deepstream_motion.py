@@ -47,6 +47,11 @@ class DeepStreamRules(Protocol):
         """Whether coordinates are pixels."""
         ...
 
+    @property
+    def window(self) -> int:
+        """How many frames are remembered of each object."""
+        ...
+
     def deepstream_rules(self) -> Mapping[str, DeepStreamRule]:
         """Return the rules."""
         ...
@@ -75,7 +80,7 @@ class DeepStreamMotion(StreamRule):
 
     def __init__(self, options: DeepStreamRules, earlier: DeepStreamMotion | None = None) -> None:
         self._take(options)
-        self._objects = ObjectHistories()
+        self._objects = ObjectHistories(options.window)
         self._size_wh: tuple[int, int] | None = None
         self.tally: dict[str, dict[str, int]] = (
             {name: self._nothing() for name in self._rules} if earlier is None else earlier.tally

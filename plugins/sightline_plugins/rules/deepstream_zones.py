@@ -6,6 +6,7 @@ frame by itself, with no margin and no memory of an occlusion, and a zone is cro
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,14 +20,18 @@ from sightline.media import Part
 from sightline_plugins.rules.deepstream_history import ObjectHistories, Pixel, whole_pixels
 
 LARGEST = "largest"
+_MILLISECOND_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Roi:
-    """A polygon in fractions of the frame or pixels, and how many objects in it are a crowd; None for no limit."""
+    """A polygon in fractions of the frame or pixels, how many objects in it are a crowd (None for no limit), and
+    whether the number inside is the most frequent one of the window.
+    """
 
     polygon: Points
     limit: int | None
+    is_smooth: bool
     classes: tuple[str, ...] | None
 
 
@@ -36,6 +41,11 @@ class Rois(Protocol):
     @property
     def pixels(self) -> bool:
         """Whether coordinates are pixels."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """How many frames are remembered of each object, and for how many milliseconds counts."""
         ...
 
     def rois(self) -> Mapping[str, Roi]:
@@ -48,7 +58,9 @@ class DeepStreamZones(StreamRule):
 
     def __init__(self, options: Rois, earlier: DeepStreamZones | None = None) -> None:
         self._take(options)
-        self._objects = ObjectHistories()
+        self._objects = ObjectHistories(options.window)
+        self._recent: dict[str, deque[tuple[int, int]]] = {}
+        """The counts of smooth zones in the window, with the times of their frames."""
         self._crowded: set[str] = set()
         self._size_wh: tuple[int, int] | None = None
         self.tally: dict[str, dict[str, int]] = {name: _nobody() for name in self._rois}
@@ -57,8 +69,10 @@ class DeepStreamZones(StreamRule):
 
     def change(self, rule: Any) -> None:
         """Take over other zones, between two frames."""
+        former = self._rois
         self._take(rule)
         self._crowded &= set(self._rois)
+        self._recent = {name: own for name, own in self._recent.items() if self._rois.get(name) == former.get(name)}
         self.tally = {**{name: _nobody() for name in self._rois}, **self.tally}
         if self._size_wh is not None:
             self.place(self._size_wh)
@@ -87,8 +101,8 @@ class DeepStreamZones(StreamRule):
                     for row, foot, label in zip(rows, feet, labels, strict=True)
                     if (seen is None or seen[row, number]) and (roi.classes is None or label in roi.classes)
                 )
-                tally = self.tally[name]
-                tally[INSIDE], tally[LARGEST] = count, max(tally[LARGEST], count)
+                tally, inside = self.tally[name], self._smoothed(name, count, now_ns) if roi.is_smooth else count
+                tally[INSIDE], tally[LARGEST] = inside, max(tally[LARGEST], inside)
                 if (is_crowded := roi.limit is not None and count >= roi.limit) != (name in self._crowded):
                     self._crowded ^= {name}
                     state, part = ("crowded", Part.BEGIN) if is_crowded else ("cleared", Part.END)
@@ -105,22 +119,41 @@ class DeepStreamZones(StreamRule):
 
     def save(self) -> Saved:
         """Return the counts, the crowded zones and the histories."""
-        tally = {name: dict(own) for name, own in self.tally.items()}
+        recent = {name: [list(one) for one in own] for name, own in self._recent.items()}
+        tally = {name: {**own, "recent": recent.get(name, [])} for name, own in self.tally.items()}
         return {"tally": tally, "crowded": sorted(self._crowded), "histories": self._objects.save()}
 
     def restore(self, saved: Saved) -> None:
         """Go on with the counts, the crowded zones and the histories."""
         tally = {str(name): {one: int(own[one]) for one in _nobody()} for name, own in saved["tally"].items()}
+        recent = {
+            name: deque((int(at_ns), int(count)) for at_ns, count in saved["tally"][name]["recent"])
+            for name in self._rois
+            if name in saved["tally"]
+        }
         self._objects.restore(saved["histories"], set())
         self._crowded = set(saved["crowded"]) & set(self._rois)
-        self.tally = {**self.tally, **tally}
+        self.tally, self._recent = {**self.tally, **tally}, recent
 
     def end(self) -> None:
         self._objects.clear()
-        self._crowded = set()
+        self._crowded, self._recent = set(), {}
 
     def _take(self, options: Rois) -> None:
-        self._rois, self._pixels = options.rois(), options.pixels
+        self._rois, self._pixels, self._window_ns = options.rois(), options.pixels, options.window * _MILLISECOND_NS
+
+    def _smoothed(self, name: str, count: int, now_ns: int) -> int:
+        """Return the most frequent count of a zone in the window, of equally frequent ones the newest; those before the
+        first object do not count.
+        """
+        recent = self._recent.setdefault(name, deque())
+        if not recent and not count:
+            return 0
+        recent.append((now_ns, count))
+        while now_ns - recent[0][0] > self._window_ns:
+            recent.popleft()
+        times = Counter(one for _, one in reversed(recent))
+        return max(times, key=times.__getitem__)
 
 
 def _nobody() -> dict[str, int]:

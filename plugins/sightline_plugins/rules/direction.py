@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from sightline.graph.described import Described
 from sightline.graph.rule import RuleEvent, StreamRule
 from sightline.media import Arrows
+from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.deepstream_motion import DeepStreamDirection, DeepStreamRule
 from sightline_plugins.rules.geometry import Floats
 from sightline_plugins.rules.motion import Distance, Monitor, MotionArea, MotionRule, SeenObjects, Tally
@@ -25,6 +26,7 @@ from sightline_plugins.rules.shapes import (
     Shape,
     in_pixels,
     refuse_options,
+    refuse_window,
 )
 from sightline_plugins.rules.track_table import Indices, TrackTable
 
@@ -62,7 +64,7 @@ class DirectionArea(MotionArea):
     """An area in which objects have to move in some direction."""
 
     example: ClassVar[str] = "{allowed: {from: [x, y], to: [x, y]}}"
-    other_options: ClassVar[tuple[str, ...]] = (*MotionArea.other_options, "compat")
+    other_options: ClassVar[tuple[str, ...]] = (*MotionArea.other_options, "compat", "window")
 
     allowed: Arrow | Angle | None = None
     """The direction in which objects have to move: an arrow {from: [x, y], to: [x, y]}, or an angle in degrees, 0 to
@@ -125,6 +127,9 @@ class Direction(MotionRule):
 
     compat: Literal["deepstream"] | None = None
     """Find directions as another product does, to compare with it; by default as described above."""
+    window: Window = DEFAULT_WINDOW
+    """With `compat: deepstream`: its `obj-cnt-win-in-ms`, which is the number of frames that it remembers of
+    each object."""
 
     @model_validator(mode="after")
     def _check_compat(self) -> Self:
@@ -134,6 +139,7 @@ class Direction(MotionRule):
             advice = "`compat: deepstream` has directions as arrows: {from: [x, y], to: [x, y]}"
             angles = [name for name, area in self.areas.items() if not isinstance(area.allowed, Arrow)]
             refuse_options(self.name, {name: self.areas[name] for name in angles}, ("allowed",), advice)
+        refuse_window(self)
         return self
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:

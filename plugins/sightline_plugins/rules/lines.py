@@ -12,10 +12,12 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
 from sightline.graph.tracked_objects import TrackedObjects
+from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.deepstream_lines import DeepStreamLines, DirectedLine, Mode
 from sightline_plugins.rules.settling import LineSettling, Signs
 from sightline_plugins.rules.shapes import (
     MEANS_NOTHING,
+    NEEDS_COMPAT,
     Anchor,
     Location,
     Margin,
@@ -30,6 +32,7 @@ from sightline_plugins.rules.shapes import (
     in_pixels,
     measured_widths,
     places_of,
+    refuse_window,
 )
 
 
@@ -38,7 +41,7 @@ class Line(Shape):
 
     kind: ClassVar[str] = "line"
     example: ClassVar[str] = "{from: [x, y], to: [x, y]}"
-    other_options: ClassVar[tuple[str, ...]] = ("id", "streams", "pixels", "compat")
+    other_options: ClassVar[tuple[str, ...]] = ("id", "streams", "pixels", "compat", "window")
 
     start: Annotated[Point, Field(alias="from")]
     """Where the line begins, [x, y]."""
@@ -110,12 +113,15 @@ class Lines(ShapeRule):
 
     compat: Literal["deepstream"] | None = None
     """Count as another product does, to compare with it; by default as described above."""
+    window: Window = DEFAULT_WINDOW
+    """With `compat: deepstream`: its `obj-cnt-win-in-ms`, which is the number of frames that it remembers of
+    each object."""
 
     @model_validator(mode="after")
     def _check_compat(self) -> Self:
         """Refuse options of lines that mean nothing in the way in which is counted."""
         refused: tuple[str, ...] = ("arrow", "mode", "extended")
-        advice = "needs `compat: deepstream` in the step"
+        advice = NEEDS_COMPAT
         if self.compat:
             refused, advice = ("anchor", "margin"), MEANS_NOTHING
         mistakes = [
@@ -127,6 +133,7 @@ class Lines(ShapeRule):
         if self.compat:
             missing = "is missing: `compat: deepstream` counts along an arrow, [[x, y], [x, y]]"
             mistakes += [((name, "arrow"), missing) for name, line in self.lines.items() if line.arrow is None]
+        refuse_window(self)
         if mistakes:
             errors = [
                 InitErrorDetails(

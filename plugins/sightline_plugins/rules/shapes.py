@@ -215,6 +215,7 @@ class ShapeRule(Rule):
 
 
 MEANS_NOTHING = "means nothing with `compat: deepstream`: leave it out"
+NEEDS_COMPAT = "needs `compat: deepstream` in the step"
 AREA_OPTIONS = "polygon", "anchor", "view"
 """Options of areas that `compat: deepstream` does not have where it looks at whole frames."""
 
@@ -231,6 +232,15 @@ def refuse_options(title: str, shapes: Mapping[str, Shape], options: Iterable[st
     ]
     if errors:
         raise ValidationError.from_exception_data(title, errors)
+
+
+def refuse_window(rule: ShapeRule) -> None:
+    """Raise a ValidationError when a rule that does not count as DeepStream has the option `window`."""
+    if "window" in rule.model_fields_set and getattr(rule, "compat", None) is None:
+        error = InitErrorDetails(
+            type=PydanticCustomError("compat", "{advice}", {"advice": NEEDS_COMPAT}), loc=("window",), input=None
+        )
+        raise ValidationError.from_exception_data(rule.name, [error])
 
 
 _MOST_FORMER = 1000

@@ -12,10 +12,11 @@ from sightline.graph.rule import RuleEvent, StreamRule
 from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
+from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.deepstream_motion import DeepStreamRule, DeepStreamStopped
 from sightline_plugins.rules.geometry import Floats, Mask
 from sightline_plugins.rules.motion import Distance, Monitor, MotionArea, MotionRule, SeenObjects, Tally
-from sightline_plugins.rules.shapes import AREA_OPTIONS, MEANS_NOTHING, Shape, refuse_options
+from sightline_plugins.rules.shapes import AREA_OPTIONS, MEANS_NOTHING, Shape, refuse_options, refuse_window
 from sightline_plugins.rules.stillness import Stillness
 
 
@@ -23,7 +24,7 @@ class StoppedArea(MotionArea):
     """An area in which objects are reported that stop."""
 
     example: ClassVar[str] = "{after: 5s}"
-    other_options: ClassVar[tuple[str, ...]] = (*MotionArea.other_options, "compat")
+    other_options: ClassVar[tuple[str, ...]] = (*MotionArea.other_options, "compat", "window")
 
     after: Annotated[Duration, Field(gt=0)] = 5_000_000_000
     """How long an object has to stand still to have stopped."""
@@ -66,11 +67,15 @@ class Stopped(MotionRule):
 
     compat: Literal["deepstream"] | None = None
     """Find who stands as another product does, to compare with it; by default as described above."""
+    window: Window = DEFAULT_WINDOW
+    """With `compat: deepstream`: its `obj-cnt-win-in-ms`, which is the number of frames that it remembers of
+    each object."""
 
     @model_validator(mode="after")
     def _check_compat(self) -> Self:
         if self.compat:
             refuse_options(self.name, self.areas, ("after", "distance", "gone", *AREA_OPTIONS), MEANS_NOTHING)
+        refuse_window(self)
         return self
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:

@@ -18,16 +18,19 @@ from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaRule
 from sightline_plugins.rules.containment import Area, Containment
+from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.deepstream_zones import DeepStreamZones, Roi
 from sightline_plugins.rules.geometry import Mask
 from sightline_plugins.rules.shapes import (
     MEANS_NOTHING,
+    NEEDS_COMPAT,
     Shape,
     continued_tally,
     drawings,
     former_names,
     places_of,
     refuse_options,
+    refuse_window,
 )
 from sightline_plugins.rules.zone_monitor import Change, ZoneChange, ZoneCounts, ZoneLimits, ZoneMonitor
 
@@ -35,7 +38,7 @@ from sightline_plugins.rules.zone_monitor import Change, ZoneChange, ZoneCounts,
 class Zone(Area):
     """A part of the frame."""
 
-    other_options: ClassVar[tuple[str, ...]] = (*Area.other_options, "compat")
+    other_options: ClassVar[tuple[str, ...]] = (*Area.other_options, "compat", "window")
 
     dwell: Duration | None = None
     """Emit an event once when an object has stayed this long."""
@@ -43,6 +46,9 @@ class Zone(Area):
     """Emit an event when more objects than this are inside, and when they no longer are."""
     limit_after: Duration = 0
     """How long the number inside has to be above, or no longer above, the limit."""
+    smooth: bool = False
+    """With `compat: deepstream`: whether the number inside is the most frequent one in the last `window`
+    milliseconds."""
 
 
 class Zones(AreaRule):
@@ -74,11 +80,17 @@ class Zones(AreaRule):
 
     compat: Literal["deepstream"] | None = None
     """Count as another product does, to compare with it; by default as described above."""
+    window: Window = DEFAULT_WINDOW
+    """With `compat: deepstream`: its `obj-cnt-win-in-ms`, the milliseconds for which the counts of `smooth` zones
+    are remembered, and the frames of each object."""
 
     @model_validator(mode="after")
     def _check_compat(self) -> Self:
         if self.compat:
             refuse_options(self.name, self.zones, ("anchor", "margin", "dwell", "limit_after"), MEANS_NOTHING)
+        else:
+            refuse_options(self.name, self.zones, ("smooth",), NEEDS_COMPAT)
+        refuse_window(self)
         return self
 
     @property
@@ -92,7 +104,7 @@ class Zones(AreaRule):
 
     def rois(self) -> Mapping[str, Roi]:
         """Return the zones for `compat: deepstream`."""
-        return {name: Roi(zone.polygon, zone.limit, zone.classes) for name, zone in self.zones.items()}
+        return {name: Roi(zone.polygon, zone.limit, zone.smooth, zone.classes) for name, zone in self.zones.items()}
 
 
 class StreamZones(StreamRule):

@@ -20,7 +20,11 @@ LINE = {**GATE, "arrow": RIGHT}
 
 
 def lines(**options: Any) -> Lines:
-    return Lines.model_validate({"pixels": True, "compat": "deepstream", "gate": {**LINE, **options}})
+    return Lines.model_validate(_options(**options))
+
+
+def _options(**options: Any) -> dict[str, Any]:
+    return {"pixels": True, "compat": "deepstream", "gate": {**LINE, **options}}
 
 
 def found(element: Lines, *walkers: Walker, fps: float = 30, size: int = 64) -> list[tuple[int, int]]:
@@ -109,11 +113,12 @@ def test_who_was_hidden_for_longer_than_300_ms_is_counted_again() -> None:
     assert (len(found(lines(), short)), len(found(lines(), long))) == (1, 2)
 
 
-def test_a_slow_object_is_judged_by_the_last_fifty_frames() -> None:
-    """At 60 frames a second it comes 25 pixels in 50 frames, which is too few; at 12 it comes 125."""
+def test_a_slow_object_is_judged_by_the_last_fifty_frames_or_the_window() -> None:
+    """At 60 frames a second it comes 25 pixels in 50 frames, which is too few, and 126 in 250; at 12 it comes 125."""
     slow = way(500, 700, seconds=6.6)
 
     assert (len(found(lines(), slow, fps=60)), len(found(lines(), slow, fps=12))) == (0, 1)
+    assert len(found(Lines.model_validate({**_options(), "window": 250}), slow, fps=60)) == 1
 
 
 def test_results_do_not_depend_on_batches_and_go_on_in_another_process() -> None:

@@ -16,7 +16,11 @@ SQUARE = [[400, 200], [800, 200], [800, 600], [400, 600]]
 
 
 def zones(**options: Any) -> Zones:
-    return Zones.model_validate({"pixels": True, "compat": "deepstream", "hall": {"polygon": SQUARE, **options}})
+    return Zones.model_validate(_options(**options))
+
+
+def _options(**options: Any) -> dict[str, Any]:
+    return {"pixels": True, "compat": "deepstream", "hall": {"polygon": SQUARE, **options}}
 
 
 def plain(**options: Any) -> Zones:
@@ -67,12 +71,39 @@ def test_the_mean_height_of_the_object_decides_where_its_foot_is() -> None:
     assert inside(plain(), tall, low)[15:25] == [1] * 10
 
 
+def test_a_smooth_zone_shows_the_most_frequent_number_of_the_window() -> None:
+    """Four frames are in 300 ms at 10 a second. Of two objects one is hidden on frames 10 and 11: 2, 2, 2, 1 make 2;
+    2, 2, 1, 1 make 1, the newest of both; 2, 1, 1, 2 make 2.
+    """
+    smooth = Zones.model_validate({**_options(smooth=True), "window": 300})
+    hidden = standing(1), standing(2, hidden=(0.95, 1.15))
+
+    assert inside(zones(), *hidden)[9:14] == [2, 1, 1, 2, 2]
+    assert inside(smooth, *hidden)[9:14] == [2, 2, 1, 2, 2]
+
+
+def test_frames_before_the_first_object_are_not_smoothed() -> None:
+    smooth = Zones.model_validate({**_options(smooth=True), "window": 1000})
+
+    assert inside(smooth, walker((1, 600, 400), (3, 600, 400)))[9:12] == [0, 1, 1]
+
+
 class TestDeepStreamZones(RuleConformance):
     element = Zones.model_validate(
-        {"compat": "deepstream", "hall": {"polygon": [[0.3, 0.3], [0.7, 0.3], [0.7, 0.7], [0.3, 0.7]], "limit": 1}}
+        {
+            "compat": "deepstream",
+            "window": 200,
+            "hall": {"polygon": [[0.3, 0.3], [0.7, 0.3], [0.7, 0.7], [0.3, 0.7]], "limit": 1},
+            "smooth": {"polygon": [[0, 0], [1, 0], [1, 0.6], [0, 0.6]], "smooth": True},
+        }
     )
     changed = Zones.model_validate(
-        {"compat": "deepstream", "hall": {"polygon": [[0.3, 0.3], [0.7, 0.3], [0.7, 0.7], [0.3, 0.8]], "limit": 2}}
+        {
+            "compat": "deepstream",
+            "window": 200,
+            "hall": {"polygon": [[0.3, 0.3], [0.7, 0.3], [0.7, 0.7], [0.3, 0.8]], "limit": 2},
+            "smooth": {"polygon": [[0, 0], [1, 0], [1, 0.6], [0, 0.6]], "smooth": True},
+        }
     )
 
 
@@ -80,3 +111,11 @@ def test_options_that_mean_nothing_are_refused_with_their_place() -> None:
     with pytest.raises(ValidationError) as caught:
         zones(dwell="3s", margin=2)
     assert [error["loc"] for error in caught.value.errors()] == [("hall", "margin"), ("hall", "dwell")]
+
+
+@pytest.mark.parametrize(("option", "place"), [({"window": 300}, ("window",)), ({}, ("hall", "smooth"))])
+def test_options_of_deepstream_need_it(option: dict[str, Any], place: tuple[str, ...]) -> None:
+    zone = {"polygon": SQUARE} if option else {"polygon": SQUARE, "smooth": True}
+    with pytest.raises(ValidationError, match="needs `compat: deepstream`") as caught:
+        Zones.model_validate({"pixels": True, "hall": zone, **option})
+    assert [error["loc"] for error in caught.value.errors()] == [place]
