@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -27,12 +27,11 @@ ALLOWED = {
 }
 
 
-def imports(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+@cache
+def imports(file: Path) -> frozenset[str]:
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    plain = (alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names)
+    return frozenset(plain) | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
 
 
 def sources(repository: Path, *folders: str) -> list[Path]:

@@ -104,19 +104,43 @@ def runs_a_pipeline(block: Block) -> bool:
     return "from sightline import Pipeline" in block.text
 
 
-@pytest.mark.parametrize("block", [block for block in blocks("python") if runs_a_pipeline(block)], ids=str)
-def test_python_runs(block: Block, folder: Path) -> None:
+RUNNING = [block for block in blocks("python") if runs_a_pipeline(block)]
+RUN_ALL = """
+import json, sys, traceback
+for name, text in json.load(sys.stdin):
+    try:
+        exec(compile(text, name, "exec"), {"__name__": "__main__"})
+        fault = ""
+    except BaseException:
+        fault = traceback.format_exc()
+    print("\\n" + json.dumps({name: fault}), flush=True)
+"""
+"""A program that runs one block after the other, each as a module of its own, and prints what was wrong with it."""
+
+
+@pytest.fixture(scope="module")
+def outcomes(folder: Path) -> dict[str, str]:
+    """What went wrong in each block that was run; of one that ended the program, what this printed."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", block.text],
+        [sys.executable, "-W", "error", "-c", RUN_ALL],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        input=json.dumps([(str(block), block.text) for block in RUNNING]),
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+    found = dict.fromkeys(map(str, RUNNING), f"it was not run: {done.stderr}")
+    for line in done.stdout.splitlines():
+        if line.startswith('{"'):
+            found |= {name: fault for name, fault in json.loads(line).items() if name in found}
+    return found
 
-    assert done.returncode == 0, done.stderr
+
+@pytest.mark.parametrize("block", RUNNING, ids=str)
+def test_python_runs(block: Block, outcomes: dict[str, str]) -> None:
+    assert outcomes[str(block)] == ""
 
 
 @pytest.mark.parametrize("block", blocks("json"), ids=str)

@@ -43,7 +43,9 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tree(checkout: Path, tmp_path: Path) -> Tree:
+def tree(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    """A copy whose tests need no plugin of those that are installed: they take longer to load than the tests."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return Tree(checkout, work=tmp_path / "work")
 
 

@@ -629,7 +629,7 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFi
 def test_a_file_that_is_damaged_while_it_is_used_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "test.history"
     first = Run(path)
-    fill(first, intervals=300)
+    fill(first, intervals=300, frames=1)
     first.store.close()
     data = bytearray(path.read_bytes())
     noise = random.Random(1).randbytes(len(data) - 8192)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ OVERLAP, GAP = "two views that overlap", "two views with a gap"
 def world(name: str = OVERLAP, **options: Any) -> tuple[World, list[Batch]]:
     made = World(SITES[name], **{"seconds": 30, "fps": 5, **options})
     return made, made.batches()
+
+
+@cache
+def town(name: str, noise: tuple[float, float], *, seed: int, vectors: bool) -> tuple[World, list[Batch]]:
+    """A world that is followed in several ways; its batches are values."""
+    return world(name, noise=noise, seed=seed, vectors=vectors)
 
 
 def cut(batches: Sequence[Batch], size: int) -> list[Batch]:
@@ -57,7 +64,7 @@ def test_people_are_known_again(
     name: str, by: str, noise: tuple[float, float], least: float, merges: int, splits: int
 ) -> None:
     for seed in range(2):
-        made, batches = world(name, noise=noise, seed=seed, vectors=by != "plan")
+        made, batches = town(name, noise, seed=seed, vectors=by != "plan")
         found = score(run(element_for(SITES[name], by=by), batches)[0], made.truth)
 
         assert found.tracks > 20
