@@ -79,7 +79,7 @@ class AbsenceWatch(AreaWatch[WatchedArea, AbsenceTally]):
             self._empty_ns += step_ns
         else:
             self._empty_ns = 0
-        seen = [track_id for track_id in frame.stays if track_id not in frame.missing]
+        seen = frame.seen()
         self._last_ns, self._inside = frame.now_ns, len(seen)
         if self._is_absent and (seen or not frame.is_active):
             self._count()

@@ -71,17 +71,11 @@ class AreaFrame:
     fractions: tuple[float, float]
     xyxy: Boxes
 
-    def anchor(self, row: int) -> tuple[float, float]:
-        """Return where the anchor of the track in a row is, in pixels."""
-        left, top, right, bottom = self.xyxy[row].tolist()
-        x, y = self.fractions
-        return left + (right - left) * x, top + (bottom - top) * y
-
-    def seen(self) -> Iterator[tuple[Stay, int]]:
-        """Yield the stays of those who are seen inside, with their rows."""
-        for track_id, stay in self.stays.items():
-            if track_id not in self.missing:
-                yield stay, self.rows[track_id]
+    def seen(self) -> list[int]:
+        """Return the tracks of those who are seen inside, in the order in which they came."""
+        if not self.missing:
+            return list(self.stays)
+        return [track_id for track_id in self.stays if track_id not in self.missing]
 
 
 A = TypeVar("A", bound=Area)
@@ -178,6 +172,9 @@ class StreamAreas(StreamRule, Generic[W]):
         a rule asks of all areas at once.
         """
 
+    def look(self, frames: Sequence[tuple[W, AreaFrame]]) -> None:
+        """Take who is in all areas, before the watches get it: for the same purpose."""
+
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return the counts of each area."""
         return {watch.name: watch.counts() for watch in self.watches}
@@ -268,6 +265,7 @@ class StreamAreas(StreamRule, Generic[W]):
     ) -> Iterator[RuleEvent]:
         assert self._containment.size_wh is not None
         size_wh = self._containment.size_wh
+        frames: list[tuple[W, AreaFrame]] = []
         for number, watch in enumerate(self.watches):
             is_active = active is None or active[number]
             if not is_active and watch.is_resting:
@@ -287,20 +285,13 @@ class StreamAreas(StreamRule, Generic[W]):
                 )
             else:
                 entered, left = _NO_STAYS, _NO_STAYS
-            yield from watch.update(
-                AreaFrame(
-                    now_ns,
-                    is_active,
-                    size_wh,
-                    stays.open,
-                    stays.missing,
-                    entered,
-                    left,
-                    visible,
-                    fractions[number],
-                    xyxy,
-                )
+            frame = AreaFrame(
+                now_ns, is_active, size_wh, stays.open, stays.missing, entered, left, visible, fractions[number], xyxy
             )
+            frames.append((watch, frame))
+        self.look(frames)
+        for watch, frame in frames:
+            yield from watch.update(frame)
 
 
 Data: TypeAlias = dict[str, str | int | float]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -12,10 +13,10 @@ from sightline.graph.rule import INSIDE, RuleEvent, StreamRule
 from sightline.graph.state import Saved
 from sightline.media import Part
 from sightline.media.time import Duration
-from sightline_plugins.rules.areas import AreaFrame, AreaRule, AreaWatch, Data, StreamAreas, Tally, seconds
+from sightline_plugins.rules.areas import AreaFrame, AreaRule, Data, Tally, seconds
 from sightline_plugins.rules.containment import Area
 from sightline_plugins.rules.shapes import Shape
-from sightline_plugins.rules.standing import Standing
+from sightline_plugins.rules.standing_areas import StandingWatch, StreamStandingAreas
 from sightline_plugins.rules.stays import NEVER_NS
 
 
@@ -60,7 +61,7 @@ class LoiteringTally(Tally):
     longest_ns: int = 0
 
 
-class LoiteringWatch(AreaWatch[LoiteringArea, LoiteringTally]):
+class LoiteringWatch(StandingWatch[LoiteringArea, LoiteringTally]):
     """Who loiters in one area."""
 
     longest_outside_ns = NEVER_NS
@@ -69,27 +70,45 @@ class LoiteringWatch(AreaWatch[LoiteringArea, LoiteringTally]):
         super().__init__(name, area, tally)
         self._since_ns: dict[int, int] = {}
         """Since when each loiterer has been there."""
-        self._standing: dict[int, Standing] = {}
+        self._side = 0.0
         self._inside = 0
+
+    @property
+    def span_ns(self) -> int:
+        return self.area.after
+
+    def follow(self, frame: AreaFrame) -> Sequence[int]:
+        for stay in frame.left:
+            self.forget(stay.track_id)
+        if self.area.within is None:
+            return ()
+        side = 2 * self.area.within * frame.size_wh[1]
+        if side != self._side:
+            self.forget_all()
+            self._side = side
+        return frame.seen()
+
+    def side(self, track_id: int, frame: AreaFrame) -> float:
+        del track_id, frame
+        return self._side
 
     def update(self, frame: AreaFrame) -> Iterator[RuleEvent]:
         """Yield who began to loiter, and who ended it."""
-        now_ns, after_ns = frame.now_ns, self.area.after
-        ended = {stay.track_id: stay.absent_ns or now_ns for stay in frame.left}
-        for track_id in [one for one in self._since_ns if one not in frame.stays]:
-            yield self._end(track_id, ended.get(track_id, now_ns))
-        for stay in frame.left:
-            self._standing.pop(stay.track_id, None)
-        self._inside = 0
-        for stay, row in frame.seen():
-            self._inside += 1
-            track_id = stay.track_id
-            since_ns = max(stay.entered_ns, self._stands_since(track_id, frame, row))
-            if now_ns - since_ns < after_ns:
+        now_ns = frame.now_ns
+        if self._since_ns:
+            ended = {stay.track_id: stay.absent_ns or now_ns for stay in frame.left}
+            for track_id in [one for one in self._since_ns if one not in frame.stays]:
+                yield self._end(track_id, ended.get(track_id, now_ns))
+        self._inside = len(frame.stays) - len(frame.missing)
+        stood = self._stayed(frame) if self.area.within is None else self.stood
+        if not stood and not self._since_ns:
+            return
+        for track_id in frame.seen():
+            if track_id not in stood:
                 if track_id in self._since_ns:
                     yield self._end(track_id, now_ns)
             elif track_id not in self._since_ns:
-                self._since_ns[track_id] = since_ns
+                since_ns = self._since_ns[track_id] = max(frame.stays[track_id].entered_ns, stood[track_id])
                 self.tally.loiterers += 1
                 yield self._event("began", track_id, now_ns - since_ns, Part.BEGIN)
 
@@ -97,26 +116,21 @@ class LoiteringWatch(AreaWatch[LoiteringArea, LoiteringTally]):
         return {INSIDE: self._inside, "loiterers": self.tally.loiterers}
 
     def save(self) -> Saved:
-        standing = [[track_id, one.save()] for track_id, one in self._standing.items()]
-        return {"since_ns": list(map(list, self._since_ns.items())), "standing": standing, "inside": self._inside}
+        since_ns = list(map(list, self._since_ns.items()))
+        return {"since_ns": since_ns, "standing": self.save_rows(), "side": self._side, "inside": self._inside}
 
     def restore(self, saved: Saved) -> None:
         self._since_ns = {int(track_id): int(since_ns) for track_id, since_ns in saved["since_ns"]}
+        self._side = float(saved["side"])
         if self.area.within is not None:
-            self._standing = {
-                int(one): Standing.restored(own, span_ns=self.area.after) for one, own in saved["standing"]
-            }
+            self.restore_rows(saved["standing"])
         self._inside = int(saved["inside"])
 
-    def _stands_since(self, track_id: int, frame: AreaFrame, row: int) -> int:
-        if self.area.within is None:
-            return 0
-        side = 2 * self.area.within * frame.size_wh[1]
-        standing = self._standing.get(track_id)
-        if standing is None or standing.side != side:
-            standing = self._standing[track_id] = Standing(side, self.area.after)
-        standing.span_ns = self.area.after
-        return standing.update(frame.now_ns, *frame.anchor(row))
+    def _stayed(self, frame: AreaFrame) -> dict[int, int]:
+        """Return who has been there for long enough, and since when; who came first is first."""
+        latest_ns = frame.now_ns - self.area.after
+        stays = takewhile(lambda stay: stay.entered_ns <= latest_ns, frame.stays.values())
+        return {stay.track_id: stay.entered_ns for stay in stays}
 
     def _end(self, track_id: int, left_ns: int) -> RuleEvent:
         lasted_ns = left_ns - self._since_ns.pop(track_id)
@@ -128,14 +142,16 @@ class LoiteringWatch(AreaWatch[LoiteringArea, LoiteringTally]):
         return RuleEvent("loitering", self.name, data, part, track_id)
 
 
-class StreamLoitering(StreamAreas[LoiteringWatch]):
+class StreamLoitering(StreamStandingAreas[LoiteringWatch]):
     """The loiterers of one stream."""
 
     def make_tally(self) -> LoiteringTally:
         return LoiteringTally()
 
     def make_watch(self, name: str, area: LoiteringArea, tally: LoiteringTally) -> LoiteringWatch:
-        return LoiteringWatch(name, area, tally)
+        watch = LoiteringWatch(name, area, tally)
+        watch.standings = self.standings
+        return watch
 
     def totals(self) -> Mapping[str, Mapping[str, Any]]:
         """Return `loiterers` and `longest_seconds` of each area, also of those that are gone."""

@@ -288,3 +288,82 @@ EXPORT void cross_lines(ptrdiff_t boxes, ptrdiff_t lines, const float *xyxy, con
         memcpy(before, now, 4 * sizeof *now);
     }
 }
+
+/* Extremes of a path, in order of time: a ring. `next` is the time of the position after it. */
+enum { MOST_EXTREMES = 20, STEPS_OF_A_SIDE = 16 };
+
+typedef struct {
+    int64_t first, count;
+    struct {
+        int64_t time, value, next;
+    } at[MOST_EXTREMES];
+} Extremes;
+
+/* What is known of the path of one object: see standing.py. The lowest and the highest of x, then of y. */
+typedef struct {
+    int64_t since, last;
+    Extremes extremes[4];
+} Standing;
+
+static void drop_first(Extremes *extremes) {
+    extremes->first = (extremes->first + 1) % MOST_EXTREMES;
+    extremes->count--;
+}
+
+static ptrdiff_t last_of(const Extremes *extremes) {
+    return (ptrdiff_t)((extremes->first + extremes->count - 1) % MOST_EXTREMES);
+}
+
+static void append(Extremes *extremes, int64_t now, int64_t value) {
+    if (extremes->count == MOST_EXTREMES)
+        drop_first(extremes);
+    extremes->count++;
+    ptrdiff_t last = last_of(extremes);
+    extremes->at[last].time = extremes->at[last].next = now;
+    extremes->at[last].value = value;
+}
+
+/* Since when (`since`, nanoseconds) each of some objects has stood, with its position now: the anchor of the box of that
+ * number in an area with `fractions` (areas x 2), of which only the path of its `spans` counts. `rows` are those of the
+ * objects in `table` and `sides`; `table` has a `since` of INT64_MIN where an object is new. */
+EXPORT void stand(ptrdiff_t objects, int64_t now, const int64_t *rows, const int64_t *boxes, const int64_t *areas,
+                  const float *xyxy, const double *fractions, const double *sides, const int64_t *spans, Standing *table,
+                  int64_t *since) {
+    for (ptrdiff_t object = 0; object < objects; object++) {
+        Standing *own = table + rows[object];
+        const double *anchor = fractions + 2 * areas[object];
+        Point point = anchor_of(xyxy + 4 * boxes[object], anchor[0], anchor[1]);
+        int64_t oldest = now - spans[areas[object]];
+        oldest = own->last < oldest ? own->last : oldest;
+        own->since = own->since == INT64_MIN ? now : own->since;
+        for (int axis = 0; axis < 2; axis++) {
+            double position = axis ? point.y : point.x;
+            int64_t value = (int64_t)rint(position * STEPS_OF_A_SIDE / sides[rows[object]]);
+            Extremes *lowest = own->extremes + 2 * axis, *highest = lowest + 1;
+            for (Extremes *extremes = lowest; extremes <= highest; extremes++) {
+                if (extremes->count)
+                    extremes->at[last_of(extremes)].next = now;
+                while (extremes->count && extremes->at[extremes->first].time < oldest)
+                    drop_first(extremes);
+            }
+            while (lowest->count && highest->count) {
+                int64_t low = lowest->at[lowest->first].value, high = highest->at[highest->first].value;
+                if ((value > high ? value : high) - (value < low ? value : low) <= STEPS_OF_A_SIDE)
+                    break;
+                int is_low = lowest->at[lowest->first].time < highest->at[highest->first].time;
+                Extremes *earlier = is_low ? lowest : highest;
+                int64_t next = earlier->at[earlier->first].next;
+                own->since = next > own->since ? next : own->since;
+                drop_first(earlier);
+            }
+            while (lowest->count && lowest->at[last_of(lowest)].value >= value)
+                lowest->count--;
+            while (highest->count && highest->at[last_of(highest)].value <= value)
+                highest->count--;
+            append(lowest, now, value);
+            append(highest, now, value);
+        }
+        own->last = now;
+        since[object] = own->since;
+    }
+}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -13,10 +14,10 @@ from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
 from sightline.media import Part
 from sightline.media.time import Duration
-from sightline_plugins.rules.areas import AreaFrame, AreaRule, AreaWatch, Data, StreamAreas, Tally, seconds
+from sightline_plugins.rules.areas import AreaFrame, AreaRule, Data, Tally, seconds
 from sightline_plugins.rules.containment import Area
 from sightline_plugins.rules.shapes import Anchor, Shape
-from sightline_plugins.rules.standing import Standing
+from sightline_plugins.rules.standing_areas import StandingWatch, StreamStandingAreas
 from sightline_plugins.rules.stays import Stay
 
 _SWITCH_NS = 3_000_000_000
@@ -96,7 +97,7 @@ class ParkingTally(Tally):
     longest_ns: int = 0
 
 
-class ParkingWatch(AreaWatch[ParkingPlace, ParkingTally]):
+class ParkingWatch(StandingWatch[ParkingPlace, ParkingTally]):
     """Which track occupies one place, and since when."""
 
     longest_outside_ns = _SWITCH_NS
@@ -106,7 +107,19 @@ class ParkingWatch(AreaWatch[ParkingPlace, ParkingTally]):
         self.holder: Stay | None = None
         self._since_ns = 0
         self._is_overtime = False
-        self._standing: dict[int, Standing] = {}
+
+    @property
+    def span_ns(self) -> int:
+        return self.area.after
+
+    def follow(self, frame: AreaFrame) -> Sequence[int]:
+        for stay in frame.left:
+            self.forget(stay.track_id)
+        return frame.seen()
+
+    def side(self, track_id: int, frame: AreaFrame) -> float:
+        _, top, _, bottom = frame.xyxy[frame.rows[track_id]].tolist()
+        return float(max(_STILL * (bottom - top), 1.0))
 
     def update(self, frame: AreaFrame) -> Iterator[RuleEvent]:
         """Yield that the place has been taken, is free, or is occupied for too long."""
@@ -136,30 +149,18 @@ class ParkingWatch(AreaWatch[ParkingPlace, ParkingTally]):
             "holder": None if self.holder is None else self.holder.track_id,
             "since_ns": self._since_ns,
             "is_overtime": self._is_overtime,
-            "standing": [[track_id, one.save()] for track_id, one in self._standing.items()],
+            "standing": self.save_rows(),
         }
 
     def restore(self, saved: Saved) -> None:
         self.holder = None if saved["holder"] is None else self.stays.open[saved["holder"]]
         self._since_ns, self._is_overtime = int(saved["since_ns"]), bool(saved["is_overtime"])
-        self._standing = {int(one): Standing.restored(own, span_ns=self.area.after) for one, own in saved["standing"]}
+        self.restore_rows(saved["standing"])
 
     def _stand(self, frame: AreaFrame) -> list[tuple[Stay, int]]:
         """Return who is seen inside and has stood for long enough, and since when; who came first is first."""
-        for stay in frame.left:
-            self._standing.pop(stay.track_id, None)
-        found: list[tuple[Stay, int]] = []
-        for stay, row in frame.seen():
-            _, top, _, bottom = frame.xyxy[row].tolist()
-            standing = self._standing.get(stay.track_id)
-            if standing is None:
-                side = max(_STILL * (bottom - top), 1.0)
-                standing = self._standing[stay.track_id] = Standing(side, self.area.after)
-            standing.span_ns = self.area.after
-            since_ns = max(stay.entered_ns, standing.update(frame.now_ns, *frame.anchor(row)))
-            if frame.now_ns - since_ns >= self.area.after:
-                found.append((stay, since_ns))
-        return sorted(found, key=lambda one: one[1])
+        found = [(frame.stays[track_id], since_ns) for track_id, since_ns in self.stood.items()]
+        return sorted([(stay, max(stay.entered_ns, since_ns)) for stay, since_ns in found], key=itemgetter(1))
 
     def _has_vanished(self, frame: AreaFrame) -> bool:
         return frame.is_active and self.holder is not None and self.holder.track_id not in frame.rows
@@ -186,14 +187,16 @@ class ParkingWatch(AreaWatch[ParkingPlace, ParkingTally]):
         return RuleEvent("parking", self.name, data, part)
 
 
-class StreamParking(StreamAreas[ParkingWatch]):
+class StreamParking(StreamStandingAreas[ParkingWatch]):
     """The places of one stream."""
 
     def make_tally(self) -> ParkingTally:
         return ParkingTally()
 
     def make_watch(self, name: str, area: ParkingPlace, tally: ParkingTally) -> ParkingWatch:
-        return ParkingWatch(name, area, tally)
+        watch = ParkingWatch(name, area, tally)
+        watch.standings = self.standings
+        return watch
 
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
         """Convert the places to pixels, and frame all of them."""

@@ -15,11 +15,11 @@ from sightline.media import Part
 from sightline.media.boxes import Boxes
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
-from sightline_plugins.rules.areas import AreaFrame, AreaRule, AreaWatch, Data, StreamAreas, Tally, seconds
+from sightline_plugins.rules.areas import AreaFrame, AreaRule, Data, Tally, seconds
 from sightline_plugins.rules.containment import Area
 from sightline_plugins.rules.exits import POINTS_OF_A_LINE, Exits
 from sightline_plugins.rules.shapes import Location, Point, Shape, anchor_fractions, in_pixels, simple_polygon
-from sightline_plugins.rules.standing import Standing
+from sightline_plugins.rules.standing_areas import StandingWatch, StreamStandingAreas
 from sightline_plugins.rules.stays import NEVER_NS, Held, Stay
 from sightline_plugins.rules.track_table import Ids
 
@@ -126,7 +126,7 @@ class QueueTally(Tally):
         return sorted(self.waits_ns)[ceil(0.9 * len(self.waits_ns)) - 1] if self.waits_ns else 0
 
 
-class QueueWatch(AreaWatch[QueueArea, QueueTally]):
+class QueueWatch(StandingWatch[QueueArea, QueueTally]):
     """Who waits in one queue."""
 
     longest_outside_ns = NEVER_NS
@@ -135,7 +135,7 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
         super().__init__(name, area, tally)
         self.at_exit: Set[int] = _NOBODY
         """Who has reached the exit with this frame, in the queue or not."""
-        self._standing: dict[int, Standing] = {}
+        self._side = 0.0
         self._joined: set[int] = set()
         self._served: set[int] = set()
         """Who was served, and has not left the area yet."""
@@ -144,6 +144,23 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
         self._shown_waits: list[int] | None = None
         """The waits of which mean and percentile are known."""
         self._mean_wait = self._p90_wait = 0
+
+    @property
+    def span_ns(self) -> int:
+        return _WINDOW_NS
+
+    def follow(self, frame: AreaFrame) -> Sequence[int]:
+        if self.area.speed is None or self._joined >= frame.stays.keys():
+            return ()
+        side = self.area.speed * frame.size_wh[1] * _WINDOW_NS / NANOSECONDS
+        if side != self._side:
+            self.forget_all()
+            self._side = side
+        return self._not_joined(frame)
+
+    def side(self, track_id: int, frame: AreaFrame) -> float:
+        del track_id, frame
+        return self._side
 
     def update(self, frame: AreaFrame) -> Iterator[RuleEvent]:
         """Yield who was served or gave up, and what became too long or is no longer."""
@@ -181,7 +198,8 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
 
     def save(self) -> Saved:
         return {
-            "standing": [[track_id, one.save()] for track_id, one in self._standing.items()],
+            "standing": self.save_rows(),
+            "side": self._side,
             "joined": sorted(self._joined),
             "served": sorted(self._served),
             "length": self._length,
@@ -190,7 +208,8 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
         }
 
     def restore(self, saved: Saved) -> None:
-        self._standing = {int(one): Standing.restored(own, span_ns=_WINDOW_NS) for one, own in saved["standing"]}
+        self.restore_rows(saved["standing"])
+        self._side = float(saved["side"])
         self._joined, self._served = set(map(int, saved["joined"])), set(map(int, saved["served"]))
         self._length = int(saved["length"])
         self._long, self._slow = Held.restored(saved["long"]), Held.restored(saved["slow"])
@@ -198,27 +217,18 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
     def _forget(self, track_id: int) -> None:
         self._joined.discard(track_id)
         self._served.discard(track_id)
-        self._standing.pop(track_id, None)
+        self.forget(track_id)
 
-    def _join(self, frame: AreaFrame) -> list[int]:
+    def _join(self, frame: AreaFrame) -> Sequence[int]:
         """Let those join who are seen inside and stay below the speed; return who they are."""
-        joined = self._joined
-        seen = [(one, stay) for one, stay in frame.stays.items() if one not in joined and stay.absent_ns is None]
-        joining = [one for one, _ in seen if self._is_slow(one, frame)]
-        joined.update(joining)
+        joining = self._not_joined(frame) if self.area.speed is None else list(self.stood)
+        for track_id in joining:
+            self.forget(track_id)
+        self._joined.update(joining)
         return joining
 
-    def _is_slow(self, track_id: int, frame: AreaFrame) -> bool:
-        if self.area.speed is None:
-            return True
-        side = self.area.speed * frame.size_wh[1] * _WINDOW_NS / NANOSECONDS
-        standing = self._standing.get(track_id)
-        if standing is None or standing.side != side:
-            standing = self._standing[track_id] = Standing(side, _WINDOW_NS)
-        if frame.now_ns - standing.update(frame.now_ns, *frame.anchor(frame.rows[track_id])) < _WINDOW_NS:
-            return False
-        del self._standing[track_id]
-        return True
+    def _not_joined(self, frame: AreaFrame) -> list[int]:
+        return [track_id for track_id in frame.seen() if track_id not in self._joined]
 
     def _arrived(self, joining: Sequence[int]) -> list[int]:
         """Return who of those that wait has reached the exit with this frame. A line is crossed by a step, and who
@@ -261,7 +271,7 @@ class QueueWatch(AreaWatch[QueueArea, QueueTally]):
         return RuleEvent(kind, self.name, {"state": state, **data}, part)
 
 
-class StreamQueues(StreamAreas[QueueWatch]):
+class StreamQueues(StreamStandingAreas[QueueWatch]):
     """The queues of one stream."""
 
     def __init__(self, options: Queue, earlier: StreamQueues | None = None) -> None:
@@ -272,7 +282,9 @@ class StreamQueues(StreamAreas[QueueWatch]):
         return QueueTally()
 
     def make_watch(self, name: str, area: QueueArea, tally: QueueTally) -> QueueWatch:
-        return QueueWatch(name, area, tally)
+        watch = QueueWatch(name, area, tally)
+        watch.standings = self.standings
+        return watch
 
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
         places = super().place(size_wh)

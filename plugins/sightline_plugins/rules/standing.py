@@ -1,67 +1,110 @@
-"""Since when an object has kept within a small part of the image."""
+"""Since when objects have kept within a small part of the image."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-_STEPS = 16
-"""Positions are rounded to this part of the square's side, so that what is remembered of a path stays short."""
+import numpy as np
 
-_Extremes = deque[list[int]]
-"""Positions whose rounded coordinate was an extreme, in order of time: the first one is that of all remembered ones.
-Of each: its time, the coordinate, and the time of the position after it.
-"""
+from sightline.media.boxes import Boxes
+from sightline_plugins.native import POINTER, SIZE, function, pointer
+from sightline_plugins.rules.geometry import Floats
+from sightline_plugins.rules.track_table import Ids
+
+_MOST_EXTREMES = 20
+_HEADER, _OF_EXTREMES = 2, 2 + 3 * _MOST_EXTREMES
+_COLUMNS = _HEADER + 4 * _OF_EXTREMES
+"""`Standing` of native.c: `since` and `last`; of the lowest and highest x and y the first place, the number, and time,
+value and time of the next position for each."""
+_NEW = np.iinfo(np.int64).min
+_stand = function("stand", SIZE, SIZE, *[POINTER] * 9)
 
 
-@dataclass(slots=True, eq=False)
-class Standing:
-    """Tells since when the path of one object has fitted into an upright square with sides of `side` pixels.
+class Standings:
+    """Since when the path of each of some objects has fitted into an upright square, whose side each has of its own.
 
-    Only the path of the last `span_ns` is judged: an object that creeps on by less than a side in that time stands,
-    however far it comes. The answer is the same at every frame rate, within a frame and a 16th of the side.
+    Only the path of the last span is judged: an object that creeps on by less than a side in that time stands, however
+    far it comes. The answer is the same at every frame rate, within a frame and a 16th of the side: positions are
+    rounded to that, so that extremes of a path, in order of time, are 17 at most for each edge of the square.
     """
 
-    side: float
-    span_ns: int
-    since_ns: int | None = None
-    _last_ns: int = 0
-    _extremes: list[_Extremes] = field(default_factory=lambda: [deque() for _ in range(4)])
-    """The lowest and the highest of x, then of y."""
+    def __init__(self) -> None:
+        self._table: Ids = np.zeros((0, _COLUMNS), np.int64)
+        self._sides: Floats = np.zeros(0)
+        self._free: list[int] = []
 
-    def update(self, now_ns: int, x: float, y: float) -> int:
-        """Take the position on a frame; return the time since when the object has stood."""
-        since_ns = now_ns if self.since_ns is None else self.since_ns
-        oldest_ns = min(now_ns - self.span_ns, self._last_ns)
-        for place, position in ((0, x), (2, y)):
-            value = round(position * _STEPS / self.side)
-            lowest, highest = self._extremes[place : place + 2]
-            for extremes in (lowest, highest):
-                if extremes:
-                    extremes[-1][2] = now_ns
-                while extremes and extremes[0][0] < oldest_ns:
-                    extremes.popleft()
-            while highest and lowest and max(value, highest[0][1]) - min(value, lowest[0][1]) > _STEPS:
-                earlier = lowest if lowest[0][0] < highest[0][0] else highest
-                since_ns = max(since_ns, earlier.popleft()[2])
-            while lowest and lowest[-1][1] >= value:
-                lowest.pop()
-            while highest and highest[-1][1] <= value:
-                highest.pop()
-            lowest.append([now_ns, value, now_ns])
-            highest.append([now_ns, value, now_ns])
-        self.since_ns, self._last_ns = since_ns, now_ns
-        return since_ns
+    def begin(self, side: float) -> int:
+        """Return a row for an object that has to keep within `side` pixels; it belongs to the caller until `end`."""
+        if not self._free:
+            count = len(self._table)
+            self._free = list(range(2 * count + 15, count - 1, -1))
+            self._table = np.concatenate([self._table, np.zeros((count + 16, _COLUMNS), np.int64)])
+            self._sides = np.concatenate([self._sides, np.zeros(count + 16)])
+        row = self._free.pop()
+        self._table[row], self._table[row, 0], self._sides[row] = 0, _NEW, side
+        return row
 
-    def save(self) -> dict[str, Any]:
-        """Return the state as plain values."""
-        extremes = [[list(one) for one in extremes] for extremes in self._extremes]
-        return {"side": self.side, "since_ns": self.since_ns, "last_ns": self._last_ns, "extremes": extremes}
+    def end(self, row: int) -> None:
+        """Forget an object."""
+        self._free.append(row)
 
-    @classmethod
-    def restored(cls, saved: Mapping[str, Any], *, span_ns: int) -> Standing:
-        """Return the state that was saved."""
-        extremes = [deque(list(one) for one in extremes) for extremes in saved["extremes"]]
-        return cls(saved["side"], span_ns, saved["since_ns"], saved["last_ns"], extremes)
+    def update(
+        self,
+        rows: Sequence[int],
+        *,
+        boxes: Sequence[int],
+        areas: Ids,
+        xyxy: Boxes,
+        fractions: Floats,
+        spans_ns: Ids,
+        now_ns: int,
+    ) -> Ids:
+        """Return since when (M,) the objects in these rows (M,) have stood, with a frame on which they are seen.
+
+        Each has the number of its box (M,) in `xyxy` (N, 4), and that of its area (M,), whose anchor is at `fractions`
+        (Z, 2) of a box and whose span is one of `spans_ns` (Z,).
+        """
+        since = np.empty(len(rows), np.int64)
+        if len(rows):
+            own, box = np.array(rows, np.int64), np.array(boxes, np.int64)
+            corners = np.ascontiguousarray(xyxy, np.float32)
+            _stand(
+                len(rows),
+                now_ns,
+                pointer(own),
+                pointer(box),
+                pointer(areas),
+                pointer(corners),
+                pointer(fractions),
+                pointer(self._sides),
+                pointer(spans_ns),
+                pointer(self._table),
+                pointer(since),
+            )
+        return since
+
+    def save(self, row: int) -> dict[str, Any]:
+        """Return what is known of an object as plain values."""
+        own = self._table[row]
+        extremes = []
+        for number in range(4):
+            first, count, *entries = own[_HEADER + number * _OF_EXTREMES :][:_OF_EXTREMES].tolist()
+            places = [3 * ((first + place) % _MOST_EXTREMES) for place in range(count)]
+            extremes.append([entries[place : place + 3] for place in places])
+        since_ns, last_ns = own[:_HEADER].tolist()
+        return {"side": float(self._sides[row]), "since_ns": since_ns, "last_ns": last_ns, "extremes": extremes}
+
+    def restore(self, saved: Mapping[str, Any]) -> int:
+        """Return a row with what was saved. Raises ValueError when there are more extremes than can be."""
+        row = self.begin(float(saved["side"]))
+        own = self._table[row]
+        own[:_HEADER] = int(saved["since_ns"]), int(saved["last_ns"])
+        for number, extremes in enumerate(saved["extremes"]):
+            if number >= 4 or len(extremes) > _MOST_EXTREMES:
+                raise ValueError("a path has more extremes than can be")
+            place = _HEADER + number * _OF_EXTREMES
+            entries = [int(value) for time_ns, value, next_ns in extremes for value in (time_ns, value, next_ns)]
+            own[place + 1] = len(extremes)
+            own[place + 2 : place + 2 + len(entries)] = entries
+        return row
