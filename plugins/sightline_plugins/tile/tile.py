@@ -32,7 +32,8 @@ class Tile(Element):
 
     Files are matched by their timestamps, so that an image shows all streams at the same moment, whatever their frame
     rates; a stream that is over keeps its last image. Cameras are not waited for: an image shows the newest frame of
-    each, and a camera that sends nothing keeps its last image and is marked as lost. Streams that are added get a tile,
+    each, and a camera that sends nothing keeps its last image and is marked as lost, unless all are silent at once: no
+    image is made then, and the messages of the streams tell of it. Streams that are added get a tile,
     and cameras that are removed lose it, while the video goes on.
 
     The image is put together and encoded on the CPU. Frames in a GPU's memory are made as small as their tiles there

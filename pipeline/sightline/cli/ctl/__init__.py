@@ -22,7 +22,8 @@ def command(
     r"""See and steer a pipeline that runs with `--listen`.
 
     A token is needed, from `sightline token add NAME --role ROLE`, in SIGHTLINE_TOKEN: a `viewer` may look, an
-    `operator` may edit rules, pause, record and take snapshots, an `admin` may change streams, steps and configuration.
+    `operator` may edit rules, reset counts, pause, record and take snapshots, an `admin` may change streams, steps and
+    configuration.
 
     \b
     $ export SIGHTLINE_TOKEN=$(sightline token add me --role admin)
