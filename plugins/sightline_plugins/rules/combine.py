@@ -19,6 +19,8 @@ from sightline.media.time import Duration
 from sightline_plugins.rules import expression as tree
 from sightline_plugins.rules.event_memory import Memory, memory_of
 
+_MOST_KINDS = 10_000
+
 
 def _check(text: str) -> str:
     tree.parse(text)
@@ -138,19 +140,25 @@ class _Watched:
         )
 
     @property
+    def is_moment(self) -> bool:
+        """Whether it happens with an event, instead of lasting."""
+        return isinstance(self.expression, tree.EventIs | tree.Sequence)
+
+    @property
     def identity(self) -> tuple[object, ...]:
         return self.options.when, self.options.within, self.options.same_track
 
-    def update(self, events: Sequence[Event], now_ns: int, *, active: bool) -> Iterator[tuple[Part, dict[str, Any]]]:
-        """Take the events of a frame; yield what follows from them."""
-        for event in events:
-            for leaf, memory in self.memories.items():
-                if not active and not isinstance(leaf, tree.EventIs):
-                    continue
-                began_ns = memory.take(event, now_ns)
-                if began_ns is not None and leaf == self.expression and active:
-                    yield Part.MOMENT, _about(event, now_ns - began_ns)
-        if isinstance(self.expression, tree.EventIs | tree.Sequence):
+    def update(
+        self, events: Sequence[tuple[Event, tree.Leaf]], now_ns: int, *, active: bool
+    ) -> Iterator[tuple[Part, dict[str, Any]]]:
+        """Take the events of a frame, each with a leaf that it concerns; yield what follows from them."""
+        for event, leaf in events:
+            if not active and not isinstance(leaf, tree.EventIs):
+                continue
+            began_ns = self.memories[leaf].take(event, now_ns)
+            if began_ns is not None and leaf == self.expression and active:
+                yield Part.MOMENT, _about(event, now_ns - began_ns)
+        if self.is_moment:
             return
         is_so = active and self._is_so(self.expression, now_ns)
         if is_so and self.since_ns is None:
@@ -180,6 +188,8 @@ class StreamCombine(StreamRule):
         self._watched = {name: _Watched.of(one) for name, one in options.combinations.items()}
         self.tally: dict[str, int] = {**dict.fromkeys(self._watched, 0), **tally}
         """How often each rule was so; also rules that are gone."""
+        self._leaves: dict[tuple[object, ...], list[tuple[str, tree.Leaf]]] = {}
+        """What events of one kind concern: the names of rules, with a leaf of each."""
 
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
         """Return no outline: it is nowhere in the frame."""
@@ -190,9 +200,16 @@ class StreamCombine(StreamRule):
         """Yield what follows from the events of each frame."""
         for frame, (now_ns, events) in enumerate(zip(tracks.pts_ns.tolist(), tracks.events, strict=True)):
             found = []
+            concerned: dict[str, list[tuple[Event, tree.Leaf]]] = {}
+            for event in events:
+                for name, leaf in self._concerned(event):
+                    concerned.setdefault(name, []).append((event, leaf))
             for number, (name, watched) in enumerate(self._watched.items()):
+                own = concerned.get(name, ())
+                if not own and watched.is_moment:
+                    continue
                 is_active = tracks.active is None or bool(tracks.active[frame, number])
-                for part, data in watched.update(events, now_ns, active=is_active):
+                for part, data in watched.update(own, now_ns, active=is_active):
                     self.tally[name] += part is not Part.END
                     found.append(RuleEvent("combined", name, data, part))
             yield found
@@ -200,6 +217,7 @@ class StreamCombine(StreamRule):
     def change(self, rule: Combine) -> None:
         """Take over other rules; those that are as before go on, the others begin anew. Counts go on by name."""
         before = self._watched
+        self._leaves.clear()
         self._watched = {name: _Watched.of(one) for name, one in rule.combinations.items()}
         for name, watched in self._watched.items():
             if name in before and before[name].identity == watched.identity:
@@ -240,6 +258,21 @@ class StreamCombine(StreamRule):
     def end(self) -> None:
         """Forget the events."""
         self._watched = {name: _Watched.of(one.options) for name, one in self._watched.items()}
+
+    def _concerned(self, event: Event) -> list[tuple[str, tree.Leaf]]:
+        """Return the leaves that an event concerns, each with the name of its rule, in their order."""
+        data = event.data
+        key = event.step, event.rule, event.kind, event.part, data.get("direction"), data.get("state")
+        if (found := self._leaves.get(key)) is None:
+            if len(self._leaves) >= _MOST_KINDS:
+                self._leaves.clear()
+            found = self._leaves[key] = [
+                (name, leaf)
+                for name, watched in self._watched.items()
+                for leaf, memory in watched.memories.items()
+                if memory.concerns(event)
+            ]
+        return found
 
 
 def _about(event: Event, took_ns: int) -> dict[str, Any]:

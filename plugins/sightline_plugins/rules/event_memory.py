@@ -12,13 +12,17 @@ from collections.abc import Sequence as Listed
 from sightline.graph.state import Saved
 from sightline.media import Event, Part
 from sightline_plugins.rules.expression import COMPARISONS, MOST_COUNTED, CountOf, EventIs, Leaf, Sequence
-from sightline_plugins.rules.names import is_of_rule
+from sightline_plugins.rules.names import is_of_rule, is_of_step
 
 _MOST_SUBJECTS = 10_000
 
 
 class Memory(ABC):
     """The memory of one leaf on one stream."""
+
+    @abstractmethod
+    def concerns(self, event: Event) -> bool:
+        """Whether an event may change it: by the step, rule, kind, part, direction and state alone."""
 
     @abstractmethod
     def take(self, event: Event, now_ns: int) -> int | None:
@@ -64,6 +68,12 @@ class _Lasting(Memory):
         self._under_way: dict[tuple[str, str, str, int], None] = {}
         self._last_ns: int | None = None
 
+    def concerns(self, event: Event) -> bool:
+        if event.part is Part.END:
+            rest = self._name.split(".", 1)[1]
+            return is_of_step(event, self._name) and (rest == event.rule or rest.startswith(f"{event.rule}."))
+        return is_of_rule(event, self._name)
+
     def take(self, event: Event, now_ns: int) -> int | None:
         key = (event.step, event.kind, event.rule, event.subject)
         if event.part is Part.END:
@@ -99,6 +109,9 @@ class _Counted(Memory):
         self._within_ns = within_ns if leaf.within_ns is None else leaf.within_ns
         self._times_ns: deque[int] = deque(maxlen=MOST_COUNTED + 1)
 
+    def concerns(self, event: Event) -> bool:
+        return is_of_rule(event, self._leaf.name)
+
     def take(self, event: Event, now_ns: int) -> int | None:
         if _begins(event, self._leaf.name):
             self._times_ns.append(now_ns)
@@ -127,6 +140,9 @@ class _Steps(Memory):
         """By track (-1 for all): when each part of the sequence was seen last, and when the first one was for it; the
         subject that moved last is at the end."""
         self._last_ns: int | None = None
+
+    def concerns(self, event: Event) -> bool:
+        return any(is_of_rule(event, name) for part in self._parts for name in part)
 
     def take(self, event: Event, now_ns: int) -> int | None:
         track_id = event.data.get("track_id", -1) if self._same_track else -1
