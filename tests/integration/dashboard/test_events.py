@@ -25,7 +25,7 @@ CARDS = ".event-card"
 HOSTILE = "<img src=x onerror=alert(1)>"
 STEPS: list[Any] = [
     {"replay": {"path": "sample_videos/street.mot.txt", "ids": True, "label": HOSTILE}},
-    {"lines": {"road": {"from": [0.18, 0.62], "to": [0.82, 0.58]}}},
+    {"lines": {"road": {"from": [0.18, 0.62], "to": [0.82, 0.58], "severity": "high"}}},
     {"zones": {"plaza": {"polygon": [[0.2, 0.4], [0.8, 0.4], [0.8, 0.95], [0.2, 0.95]]}}},
     {"record": {"path": "{stream}-{time}.mp4", "before": "1s", "after": "1s", "on": ["lines.road", "zones.plaza"]}},
 ]
@@ -74,6 +74,10 @@ def test_events_are_cards_with_images_newest_first(town: Town, page: Page) -> No
     assert page.locator("#found").inner_text() == f"{len(expected)} events"
     assert page.evaluate(f"document.querySelectorAll('{CARDS} img[src=x]').length") == 0
     assert HOSTILE in page.locator(CARDS).first.inner_text()
+    severities = page.evaluate(
+        f"[...document.querySelectorAll('{CARDS}')].map((one) => one.querySelector('.badge')?.textContent)"
+    )
+    assert severities == [one["event"].get("severity") for one in expected][: len(shown)]
     check_accessible(page)
 
 
