@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from tests.integration.cli.conftest import command
-from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.web_server import Exchange, Request, web_server
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 from sightline.cli.main import FAILED, INTERRUPTED, WRONG, execute

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.integration.dashboard.browser import PHONE, check_accessible, until
-from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.web_server import web_server
 from tests.integration.server.conftest import endless, wait_for
+from tests.ports import free_port
 
 from sightline import Pipeline
 from sightline.server import Listener, listen

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.integration.delivery.servers import Server, free_port, program
+from tests.integration.delivery.servers import Server, program
+from tests.ports import free_port
 from tests.waiting import LIMIT_SECONDS, wait_until
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.delivery.servers import Server, free_port, program
+from tests.integration.delivery.servers import Server, program
+from tests.ports import free_port
 
 
 def new_server(folder: Path, *, config: str = "") -> Server:

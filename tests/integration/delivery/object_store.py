@@ -8,7 +8,8 @@ from typing import Any
 
 import boto3
 
-from tests.integration.delivery.servers import Server, free_port
+from tests.integration.delivery.servers import Server
+from tests.ports import free_port
 
 KEY, SECRET = "AKIAEXAMPLE", "canary/7041+secret"
 

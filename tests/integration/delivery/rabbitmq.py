@@ -16,7 +16,8 @@ from urllib.parse import quote
 from pika import BlockingConnection, URLParameters
 
 from tests.conftest import missing
-from tests.integration.delivery.servers import Server, free_port, listens, program
+from tests.integration.delivery.servers import Server, listens, program
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")

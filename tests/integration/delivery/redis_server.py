@@ -6,7 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.integration.delivery.servers import Server, free_port, program
+from tests.integration.delivery.servers import Server, program
+from tests.ports import free_port
 
 
 class RedisServer(Server):

@@ -16,13 +16,6 @@ from tests.conftest import missing
 from tests.waiting import LIMIT_SECONDS, wait_until
 
 
-def free_port() -> int:
-    """Return a port that nothing listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def program(name: str, *, package: str) -> str:
     """Return the path of a program; the test is skipped without it."""
     found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")

@@ -30,7 +30,8 @@ from tests.integration.delivery.rabbitmq import (
     VHOST,
     RabbitMq,
 )
-from tests.integration.delivery.servers import free_port, listens
+from tests.integration.delivery.servers import listens
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 Make = Callable[..., Transport]

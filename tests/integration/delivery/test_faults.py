@@ -18,10 +18,10 @@ import pytest
 from sightline import Pipeline
 from tests.integration.delivery.mosquitto import broker, subscriber
 from tests.integration.delivery.redis_server import RedisServer
-from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.test_outages import started
 from tests.integration.delivery.web_server import Exchange, Request, web_server
 from tests.integration.figures import Record
+from tests.ports import free_port
 from tests.waiting import LIMIT_SECONDS, wait_until
 
 FPS = 100

@@ -12,9 +12,9 @@ from sightline import Pipeline
 from sightline.graph import Message, MessageKind
 from sightline_plugins import Webhook
 from tests.disks import fill
-from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.web_server import Asked, web_server
 from tests.integration.figures import Record
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 FPS = 100

@@ -27,7 +27,7 @@ from sightline_plugins import Kafka
 from tests.integration.delivery.certificates import Certificates, make_certificates
 from tests.integration.delivery.kafka_cluster import PRODUCE, KafkaCluster
 from tests.integration.delivery.outages import STREAMS, Delivering, Identity, doubles, records, without_doubles
-from tests.integration.delivery.servers import free_port
+from tests.ports import free_port
 from tests.waiting import LIMIT_SECONDS, wait_until
 
 Make = Callable[..., Transport]

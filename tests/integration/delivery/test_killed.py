@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.web_server import Exchange, Request, web_server
 from tests.integration.figures import Record
 from tests.integration.telemetry.collector import collector
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 FPS = 200

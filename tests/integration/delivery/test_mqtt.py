@@ -25,7 +25,8 @@ from sightline_plugins.delivery.mqtt import Mqtt
 from tests.conftest import REPOSITORY
 from tests.integration.delivery.certificates import make_certificates
 from tests.integration.delivery.mosquitto import Mosquitto, Subscriber, broker, publish, subscriber
-from tests.integration.delivery.servers import Server, free_port, program
+from tests.integration.delivery.servers import Server, program
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 VERSIONS = pytest.mark.parametrize("version", [5, "3.1.1"])

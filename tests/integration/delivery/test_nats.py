@@ -23,7 +23,8 @@ from sightline_plugins.delivery.nats import Nats
 from tests.integration.delivery.certificates import Certificates, make_certificates
 from tests.integration.delivery.nats_server import new_server
 from tests.integration.delivery.outages import Delivering, deliver_through_kills, doubles, records, without_doubles
-from tests.integration.delivery.servers import Server, free_port, program
+from tests.integration.delivery.servers import Server, program
+from tests.ports import free_port
 
 pytest.importorskip("nats")
 import nats

@@ -25,11 +25,12 @@ from tests.integration.delivery.nats_server import new_server
 from tests.integration.delivery.postgresql import postgresql
 from tests.integration.delivery.rabbitmq import RabbitMq
 from tests.integration.delivery.redis_server import RedisServer
-from tests.integration.delivery.servers import Server, free_port
+from tests.integration.delivery.servers import Server
 from tests.integration.delivery.test_nats import read_all
 from tests.integration.delivery.web_server import Exchange, Request, web_server
 from tests.integration.figures import MEASURING, Record, form
 from tests.integration.telemetry.collector import Collector, collector
+from tests.ports import free_port
 from tests.waiting import LIMIT_SECONDS, wait_until
 
 Started = TypeVar("Started", bound=Server)

@@ -23,7 +23,7 @@ from sightline_plugins.delivery import postgres_table
 from sightline_plugins.delivery.postgres import Postgres
 from tests.integration.delivery.certificates import Certificates, make_certificates
 from tests.integration.delivery.postgresql import PASSWORD, PostgresServer, postgresql
-from tests.integration.delivery.servers import free_port
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 SITE = Site(Device(), element_id="db", pipeline="yard")

@@ -18,7 +18,7 @@ from sightline_plugins.delivery.redis import Redis
 from tests.integration.delivery.certificates import Certificates, make_certificates
 from tests.integration.delivery.outages import Delivering, deliver_through_kills, doubles, records, without_doubles
 from tests.integration.delivery.redis_server import RedisServer
-from tests.integration.delivery.servers import free_port
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 pytest.importorskip("redis")

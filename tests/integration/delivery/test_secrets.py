@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.web_server import web_server
+from tests.ports import free_port
 from tests.waiting import LIMIT_SECONDS, wait_until
 
 PASSWORD = "p@ss/canary:ü"

@@ -23,8 +23,8 @@ from sightline.graph.transport import Record, Transport
 from sightline.testing.transport_conformance import TransportConformance
 from sightline_plugins.delivery.webhook import Webhook
 from tests.integration.delivery.certificates import Certificates, make_certificates
-from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.web_server import Exchange, Request, web_server
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 SITE = Site(Device(), element_id="hook", pipeline="yard")

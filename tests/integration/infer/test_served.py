@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from sightline_plugins.infer.detect import Detect
 from sightline_plugins.preprocess.definition import ImageForm
 from tests.conftest import missing
 from tests.integration.infer.served import Served, by_triton, find_triton, over_grpc, over_http
+from tests.ports import free_port
 from tests.unit.engines.graphs import small_network
 from tests.unit.infer.tiny import LABELS, image, write_detector
 
@@ -43,13 +43,6 @@ def address(request: pytest.FixtureRequest, served: Served) -> Iterator[str]:
     """Where the model is served."""
     with (over_grpc if request.param == "grpc" else over_http)(served) as server:
         yield f"{request.param}://{server}/{served.name}"
-
-
-def free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
 
 
 def boxes(model: str | Path) -> list[Any]:
@@ -110,7 +103,7 @@ def test_a_model_that_the_server_does_not_have_is_named(address: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_a_server_that_is_not_there_is_named(protocol: str) -> None:
-    port, _ = free_ports()
+    port = free_port()
     with pytest.raises(ModelError, match=rf"the server does not answer at 127\.0\.0\.1:{port}"):
         open_engine(f"{protocol}://127.0.0.1:{port}/tiny", image=FORM)
 
@@ -155,7 +148,7 @@ def test_triton_itself_serves_the_same_answers(tmp_path: Path) -> None:
     if find_triton() is None:
         pytest.skip("Triton is not installed: it is tried where tritonserver or nvidia-pytriton is")
     model = write_detector(tmp_path / "m.onnx")
-    ports = free_ports()
+    ports = free_port(), free_port()
     with by_triton(model, tmp_path, ports=ports):
         for protocol, port in zip(("http", "grpc"), ports, strict=True):
             assert boxes(f"{protocol}://127.0.0.1:{port}/tiny") == boxes(model)

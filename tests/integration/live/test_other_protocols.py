@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +14,7 @@ import pytest
 from sightline.graph import MessageKind, StreamState
 from tests.integration.camera.clips import write_noise
 from tests.integration.live.watching import Watched, until
+from tests.ports import free_port
 
 RATE = 25
 
@@ -60,18 +58,10 @@ class Sender:
                     shift += int(video.duration or 0)
 
 
-@contextmanager
-def free_port() -> Iterator[int]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
-    yield port
-
-
 def test_a_sender_over_udp_is_live_stalls_and_comes_back(tmp_path: Path) -> None:
     clip = write_noise(tmp_path / "noise.mp4")
+    port = free_port()
     with (
-        free_port() as port,
         Sender(clip, port=port) as sender,
         Watched({"cam": {"uri": f"udp://127.0.0.1:{port}", "stall": "1s"}}) as watched,
     ):

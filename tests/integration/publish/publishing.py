@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -33,13 +32,6 @@ COUNTER: Mapping[str, object] = {
     "pattern": {"pattern": "counter", "size": list(SIZE_WH), "fps": FPS, "frames": None},
     "realtime": True,
 }
-
-
-def free_port() -> int:
-    """A port that nobody listens at just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Published:

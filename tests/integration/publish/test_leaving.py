@@ -13,7 +13,7 @@ import pytest
 from sightline.server.address import Address
 from sightline_plugins.publish.broadcast import Broadcast, Hub, Image
 from sightline_plugins.publish.rtsp import RtspServer
-from tests.integration.publish.publishing import free_port
+from tests.ports import free_port
 from tests.unit.publish.images import SETTINGS, Encoder, frames
 
 MOMENTS = 30

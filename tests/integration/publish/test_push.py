@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import missing
-from tests.integration.publish.publishing import FPS, free_port, lumas, number_in, publishing
+from tests.integration.publish.publishing import FPS, lumas, number_in, publishing
+from tests.ports import free_port
 
 SECRET = "hunter2"
 

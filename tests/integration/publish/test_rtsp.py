@@ -21,12 +21,12 @@ from tests.conftest import missing
 from tests.integration.publish.publishing import (
     COUNTER,
     SIZE_WH,
-    free_port,
     numbers,
     publishing,
     read_back,
     write_counter,
 )
+from tests.ports import free_port
 
 COUNT = 30
 IMAGE_NS = 40_000_000

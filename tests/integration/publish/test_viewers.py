@@ -14,7 +14,8 @@ import pytest
 from websockets.sync.client import connect
 
 from tests.integration.figures import Record
-from tests.integration.publish.publishing import FPS, TOKEN, Published, free_port, publishing, read_back
+from tests.integration.publish.publishing import FPS, TOKEN, Published, publishing, read_back
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 NOISE = {"pattern": {"pattern": "noise", "size": [320, 176], "fps": FPS, "frames": None}, "realtime": True}

@@ -13,10 +13,10 @@ import pytest
 
 from sightline import Pipeline
 from sightline.server import Listener
-from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.web_server import web_server
 from tests.integration.server.conftest import Lint, ask, endless, wait_for, watched
 from tests.integration.server.test_metrics import metrics
+from tests.ports import free_port
 
 PASSWORD = "hunter2"
 ROW = re.compile(r"\| `(?P<metric>sightline_delivery_\w+)\{(?P<labels>[\w,]+)\}` \| (?P<type>\w+) \|")

@@ -13,9 +13,9 @@ from sightline import Pipeline
 from sightline.config import load_description
 from sightline.errors import ConfigurationError
 from sightline.graph import TelemetryOptions
-from tests.integration.delivery.servers import free_port
 from tests.integration.telemetry.collector import attributes, collector
 from tests.integration.telemetry.test_traces import root_of, traces_of
+from tests.ports import free_port
 
 SOURCE = {"pattern": "counter", "size": [64, 48], "frames": 10}
 CANARY = "canary-7041"

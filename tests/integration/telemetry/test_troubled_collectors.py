@@ -19,9 +19,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from sightline import Pipeline
 from sightline.graph import Message, MessageKind
 from sightline.runtime.stats.report import Report
-from tests.integration.delivery.servers import free_port
 from tests.integration.delivery.web_server import Exchange, Request, web_server
 from tests.integration.telemetry.collector import protobuf
+from tests.ports import free_port
 
 FRAMES = 40
 SECRET = "canary-7041"

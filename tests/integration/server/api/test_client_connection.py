@@ -16,8 +16,8 @@ from sightline import Pipeline
 from sightline.client import ApiError, Client, Refused, ServerFault, Unavailable, UnexpectedAnswer, Unreachable
 from sightline.server import Certificate, listen
 from tests.integration.delivery.certificates import make_certificates
-from tests.integration.delivery.servers import free_port
 from tests.integration.server.conftest import TOKEN, endless
+from tests.ports import free_port
 
 PIPELINES = json.dumps([{"name": "street", "running": True, "ready": True, "streams": 1, "etag": "1", "saved": True}])
 CHANGED = json.dumps({"etag": "2", "version": 2, "proven": True})

@@ -17,10 +17,10 @@ from sightline.client import (
     UnexpectedAnswer,
     Unreachable,
 )
-from tests.integration.delivery.servers import free_port
 from tests.integration.server.api.conftest import Steered
 from tests.integration.server.api.test_client_connection import scripted
 from tests.integration.server.conftest import wait_for
+from tests.ports import free_port
 
 RECENT = json.dumps({"records": [], "newest": "7-5"})
 
