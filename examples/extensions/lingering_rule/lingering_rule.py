@@ -67,12 +67,12 @@ class StreamLingering(StreamRule):
         return {"lingering": {"objects": self.total}}
 
     def save(self) -> Saved:
-        """Return the count and the stays."""
-        return {"total": self.total, "stays": [[one, at.tolist(), *more] for one, (at, *more) in self.stays.items()]}
+        stays = [[one, at.tolist(), *more] for one, (at, *more) in self.stays.items()]
+        return {"tally": {"lingering": self.total}, "stays": stays}
 
     def restore(self, saved: Saved) -> None:
-        """Go on with them."""
-        self.total = saved["total"]
+        """Go on with the stays, and with the count, which is not there when counts begin anew."""
+        self.total = saved["tally"].get("lingering", 0)
         self.stays = {one: (np.array(at, np.float32), since, late) for one, at, since, late in saved["stays"]}
 
     def end(self) -> None:
