@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
-from sightline.server import Listener, listen
+from sightline.server import Listener, credentials, listen
 from sightline.server.credentials import Role, TokenFile
 from sightline.server.policy import Policy
 from tests.integration.server.conftest import endless, wait_for
@@ -101,6 +101,16 @@ def steps() -> list[Any]:
         {"zones": {"plaza": PLAZA}},
         "draw",
     ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_hashes() -> Iterator[None]:
+    """The hash of a token takes 0.04 s by design, when it is made and when it is first seen; tests of several clients
+    need no such protection. Servers with a process of their own have it (`server/test_several.py`).
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(credentials._SCRYPT, "n", 16)
+        yield
 
 
 @pytest.fixture
