@@ -53,11 +53,12 @@ class Tally:
 class AreaFrame:
     """Who is in one area on one frame.
 
-    `stays` holds the open stays by track in the order in which they began, those of hidden tracks too; `missing` are
-    the tracks of those that are not seen inside; `entered` and `left` are the stays that began
-    and ended with this frame, or by an edit before it (`is_unjudged`). `rows` has the row of every track on the frame
-    in `xyxy` ((N, 4) in pixels), where the area's anchor is at `fractions` of a box. When the rule is not active by its
-    schedule, and when the stream ends, it is not `is_active`: nobody is there, and what lasts has to end.
+    `stays` holds the open stays by track in the order in which they began, those of hidden tracks too. `missing` are
+    the tracks of those that are not seen inside, and `outside` those of them that were seen elsewhere since. `entered`
+    and `left` are the stays that began and ended with this frame, or by an edit before it (`is_unjudged`). `rows` has
+    the row of every track on the frame in `xyxy` ((N, 4) in pixels), where the area's anchor is at `fractions` of a
+    box. When the rule is not active by its schedule, and when the stream ends, it is not `is_active`: nobody is there,
+    and what lasts has to end.
     """
 
     now_ns: int
@@ -65,6 +66,7 @@ class AreaFrame:
     size_wh: tuple[int, int]
     stays: Mapping[int, Stay]
     missing: Set[int]
+    outside: Set[int]
     entered: Sequence[Stay]
     left: Sequence[Stay]
     rows: Mapping[int, int]
@@ -155,17 +157,15 @@ class StreamAreas(StreamRule, Generic[W]):
             is_same = np.array_equal(inside[own], counted[own])
             self._interval_ns = 0 if self._last_ns is None else max(0, now_ns - self._last_ns)
             self._last_ns = now_ns
-            yield [
-                *self._watch(
-                    now_ns,
-                    active,
-                    dict(zip(ids, range(len(ids)), strict=True)),
-                    here,
-                    here if is_same else _by_area(track_id, counted[own]),
-                    fractions,
-                    tracks.xyxy[own],
-                )
-            ]
+            yield self._watch(
+                now_ns,
+                active,
+                dict(zip(ids, range(len(ids)), strict=True)),
+                here,
+                here if is_same else _by_area(track_id, counted[own]),
+                fractions,
+                tracks.xyxy[own],
+            )
 
     def see(self, track_id: Ids, xyxy: Boxes, now_ns: int) -> None:
         """Take the tracks (N,) of the next frame and their boxes (N, 4) in pixels, before the watches get it: for what
@@ -246,7 +246,7 @@ class StreamAreas(StreamRule, Generic[W]):
         if self._containment.size_wh is not None:
             none = [False] * len(self.watches)
             end_ns = (self._last_ns or 0) + self._interval_ns
-            list(self._watch(end_ns, none, {}, {}, {}, self._containment.fractions, np.zeros((0, 4), np.float32)))
+            self._watch(end_ns, none, {}, {}, {}, self._containment.fractions, np.zeros((0, 4), np.float32))
         self._containment.clear()
         self._last = None
 
@@ -262,7 +262,7 @@ class StreamAreas(StreamRule, Generic[W]):
         counted: Mapping[int, set[int]],
         fractions: Sequence[tuple[float, float]],
         xyxy: Boxes,
-    ) -> Iterator[RuleEvent]:
+    ) -> list[RuleEvent]:
         assert self._containment.size_wh is not None
         size_wh = self._containment.size_wh
         frames: list[tuple[W, AreaFrame]] = []
@@ -285,13 +285,26 @@ class StreamAreas(StreamRule, Generic[W]):
                 )
             else:
                 entered, left = _NO_STAYS, _NO_STAYS
+            outside = stays.missing - stays.hidden if stays.missing else _NOBODY
             frame = AreaFrame(
-                now_ns, is_active, size_wh, stays.open, stays.missing, entered, left, visible, fractions[number], xyxy
+                now_ns,
+                is_active,
+                size_wh,
+                stays.open,
+                stays.missing,
+                outside,
+                entered,
+                left,
+                visible,
+                fractions[number],
+                xyxy,
             )
             frames.append((watch, frame))
         self.look(frames)
+        events: list[RuleEvent] = []
         for watch, frame in frames:
-            yield from watch.update(frame)
+            events += watch.update(frame)
+        return events
 
 
 Data: TypeAlias = dict[str, str | int | float]

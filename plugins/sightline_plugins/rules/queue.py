@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Annotated, Any, ClassVar
@@ -137,6 +137,7 @@ class QueueWatch(StandingWatch[QueueArea, QueueTally]):
         """Who has reached the exit with this frame, in the queue or not."""
         self._side = 0.0
         self._joined: set[int] = set()
+        """Who belongs to the queue; these have a stay."""
         self._served: set[int] = set()
         """Who was served, and has not left the area yet."""
         self._length = 0
@@ -169,20 +170,18 @@ class QueueWatch(StandingWatch[QueueArea, QueueTally]):
         for stay in frame.left:
             if stay.track_id not in frame.stays:
                 self._forget(stay.track_id)
-        joining = [] if self._joined >= frame.stays.keys() else self._join(frame)
+        joining = () if len(self._joined) == len(frame.stays) else self._join(frame)
         for track_id in self._arrived(joining):
             self._served.add(track_id)
             stay = frame.stays[track_id]
             if not stay.is_placed:
                 yield self._count(track_id, frame.now_ns - stay.entered_ns, is_served=True)
-        waiting = self._waiting(frame.stays)
-        self._length = len(waiting)
-        if frame.missing:
-            self._length -= [stay.is_outside for stay in waiting].count(True)
+        joined, served = self._joined, self._served
+        outside = len((frame.outside & joined) - served) if frame.outside else 0
+        self._length = len(joined) - len(served) - outside
         if self._length > self.tally.longest_queue:
             self.tally.longest_queue = self._length
-        oldest = next(iter(waiting), None)
-        yield from self._limits(frame, 0 if oldest is None else frame.now_ns - oldest.entered_ns)
+        yield from self._limits(frame)
 
     def counts(self) -> Mapping[str, int]:
         tally = self.tally
@@ -239,12 +238,6 @@ class QueueWatch(StandingWatch[QueueArea, QueueTally]):
         arrived = (self.at_exit & self._joined) - self._served
         return sorted(arrived - set(joining) if len(self.area.exit) == POINTS_OF_A_LINE else arrived)
 
-    def _waiting(self, stays: Mapping[int, Stay]) -> Collection[Stay]:
-        joined, served = self._joined, self._served
-        if not served and joined >= stays.keys():
-            return stays.values()
-        return [stay for one, stay in stays.items() if one in joined and one not in served]
-
     def _leave(self, stay: Stay, now_ns: int) -> Iterator[RuleEvent]:
         track_id = stay.track_id
         if track_id in self._joined and track_id not in self._served and not (stay.is_placed or stay.is_unjudged):
@@ -257,11 +250,19 @@ class QueueWatch(StandingWatch[QueueArea, QueueTally]):
         data: Data = {"state": state, "track_id": track_id, "wait_seconds": seconds(wait_ns)}
         return RuleEvent("served", self.name, data)
 
-    def _limits(self, frame: AreaFrame, wait_ns: int) -> Iterator[RuleEvent]:
+    def _longest_wait(self, frame: AreaFrame) -> int:
+        """Return how long the one has waited who came first, of those who still wait."""
+        for track_id, stay in frame.stays.items():
+            if track_id in self._joined and track_id not in self._served:
+                return frame.now_ns - stay.entered_ns
+        return 0
+
+    def _limits(self, frame: AreaFrame) -> Iterator[RuleEvent]:
         area, after_ns = self.area, self.area.after if frame.is_active else 0
         is_long = area.length_limit is not None and self._length >= area.length_limit
         if self._long.update(frame.now_ns, holds=is_long, after_ns=after_ns, clear_after_ns=after_ns):
             yield self._limit_event("queue", {"length": self._length}, is_on=self._long.is_on)
+        wait_ns = self._longest_wait(frame)
         is_slow = area.wait_limit is not None and wait_ns >= area.wait_limit
         if self._slow.update(frame.now_ns, holds=is_slow, after_ns=0, clear_after_ns=0):
             yield self._limit_event("wait", {"wait_seconds": seconds(wait_ns)}, is_on=self._slow.is_on)

@@ -42,8 +42,8 @@ class Stays:
     """Those that an edit has ended since the last frame."""
     missing: set[int] = field(default_factory=set)
     """The tracks of open stays that were not inside on the last frame, or are not since an edit."""
-    _hidden: set[int] = field(default_factory=set)
-    """Those of them that have not been seen outside."""
+    hidden: set[int] = field(default_factory=set)
+    """Those of them that have not been seen outside; means nothing while nobody is missing."""
     _absent_ns: int = NEVER_NS
     """None of them has been missing for longer than since then."""
 
@@ -72,7 +72,7 @@ class Stays:
         if self.missing or not self.open.keys() <= inside:
             before, self.missing = self.missing, self.open.keys() - inside
             ends_ns = self._absent_ns + min(gone_ns, outside_ns)
-            if now_ns >= ends_ns or not visible.isdisjoint(self._hidden) or not self.missing <= before:
+            if now_ns >= ends_ns or not visible.isdisjoint(self.hidden) or not self.missing <= before:
                 left += self._missed(now_ns, visible=visible, gone_ns=gone_ns, outside_ns=outside_ns)
                 left.sort(key=attrgetter("track_id"))
         if self.open.keys() >= counted:
@@ -84,6 +84,7 @@ class Stays:
     def _missed(self, now_ns: int, *, visible: Set[int], gone_ns: int, outside_ns: int) -> list[Stay]:
         """Return the stays that end because they have been missing for too long."""
         ended: list[Stay] = []
+        self.hidden, self._absent_ns = set(), NEVER_NS
         for track_id in self.missing:
             stay = self.open[track_id]
             if stay.absent_ns is None:
@@ -93,10 +94,13 @@ class Stays:
             bridged_ns = gone_ns if not stay.is_outside else 0 if stay.is_unjudged else outside_ns
             if now_ns - stay.absent_ns >= bridged_ns:
                 ended.append(stay)
+                continue
+            self._absent_ns = min(self._absent_ns, stay.absent_ns)
+            if not stay.is_outside:
+                self.hidden.add(track_id)
         for stay in ended:
             del self.open[stay.track_id]
             self.missing.remove(stay.track_id)
-        self._note_missing()
         return ended
 
     def edit(self, now_ns: int, *, inside: Set[int], counted: Set[int], visible: Set[int]) -> None:
@@ -106,7 +110,6 @@ class Stays:
             if stay.is_unjudged and track_id in visible:
                 stay.absent_ns = now_ns
                 self.voided.append(self.open.pop(track_id))
-        self.missing = {stay.track_id for stay in self.open.values() if stay.absent_ns is not None or stay.is_unjudged}
         self._note_missing()
         placed = sorted(counted - self.open.keys())
         self.open |= {track_id: Stay(track_id, now_ns, is_placed=True) for track_id in placed}
@@ -128,12 +131,13 @@ class Stays:
     def restore(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Go on with saved stays."""
         self.open = {one["track_id"]: Stay(**one) for one in saved}
-        self.missing = {stay.track_id for stay in self.open.values() if stay.absent_ns is not None or stay.is_unjudged}
         self._note_missing()
 
     def _note_missing(self) -> None:
-        missing = [self.open[track_id] for track_id in self.missing]
-        self._hidden = {stay.track_id for stay in missing if not stay.is_outside}
+        """Note who is missing, for stays that did not become so by `update`."""
+        missing = [stay for stay in self.open.values() if stay.absent_ns is not None or stay.is_unjudged]
+        self.missing = {stay.track_id for stay in missing}
+        self.hidden = {stay.track_id for stay in missing if not stay.is_outside}
         self._absent_ns = min([stay.absent_ns or 0 for stay in missing], default=NEVER_NS)
 
 
