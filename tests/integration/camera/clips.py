@@ -94,7 +94,7 @@ def watch(
     *,
     transport: str = "tcp",
     packets: int | None = None,
-    limit_seconds: float = 10.0,
+    limit_seconds: float = 300.0,
     during: Callable[[int], None] | None = None,
 ) -> Watched:
     """Read with PyAV until so many packets have come or the stream is over; `during` hears the count after each."""
