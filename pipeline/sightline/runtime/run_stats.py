@@ -41,6 +41,7 @@ class RunStats:
         self._outbox = outbox
         self._telemetry = telemetry
         self._created_ns = clock.monotonic_ns()
+        self._begun_epoch_ns = clock.epoch_ns()
         self._begun_ns = self._cpu_begun_ns = 0
         self._transfers: CudaTransfers | None = None
         self.lost_outputs: dict[str, str] = {}
@@ -50,6 +51,7 @@ class RunStats:
         """Start measuring: everything is built, and the threads are about to start."""
         self._transfers = CudaTransfers.of(self._device.gpus)
         self._begun_ns, self._cpu_begun_ns = self._clock.monotonic_ns(), time.process_time_ns()
+        self._begun_epoch_ns = self._clock.epoch_ns()
 
     def view(self) -> RunView:
         """Return the run at this moment; from any thread."""
@@ -62,6 +64,7 @@ class RunStats:
             is_running=lanes.is_running,
             at_ns=now_ns,
             running_ns=now_ns - self._begun_ns if self._begun_ns else 0,
+            began_epoch_ns=self._begun_epoch_ns,
             streams=streams,
             rates={one.stream: rates.get(one.stream, Rates()) for one in streams},
             elements=lanes.elements.stats,

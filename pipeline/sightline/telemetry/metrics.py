@@ -51,9 +51,9 @@ _CUMULATIVE = AggregationTemporality.CUMULATIVE
 def metrics_of(view: RunView, resource: Resource) -> MetricsData:
     """Return all metrics of a run at this moment."""
     now_ns = time.time_ns()
-    began_ns = now_ns - view.running_ns
     metrics = [
-        _metric(family, began_ns=began_ns, now_ns=now_ns) for family in metric_families(view, is_ready=view.is_ready)
+        _metric(family, began_ns=view.began_epoch_ns, now_ns=now_ns)
+        for family in metric_families(view, is_ready=view.is_ready)
     ]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(SCOPE, metrics, "")], "")])
 

@@ -67,6 +67,7 @@ class Run:
             device="cpu",
             is_running=self.is_running,
             at_ns=self.clock.now_ns,
+            began_epoch_ns=0,
             running_ns=self.clock.now_ns - self.began_ns,
             streams=tuple(self.streams.values()),
             rates={},

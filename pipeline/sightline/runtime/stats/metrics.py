@@ -152,8 +152,8 @@ def _add_process(to: Families, process: Process) -> None:
 
 def _add_run(to: Families, view: RunView) -> None:
     to.gauge("pipeline_running", "1 while the pipeline runs.", [({"pipeline": view.pipeline}, int(view.is_running))])
-    started = time.time() - view.running_ns / 1e9
-    to.gauge("pipeline_start_time_seconds", "When the run began, since the epoch.", [({}, started)])
+    began = view.began_epoch_ns / 1e9
+    to.gauge("pipeline_start_time_seconds", "When the run began, since the epoch.", [({}, began)])
     to.gauge("overloaded", "1 while live streams drop frames for want of time.", [({}, int(view.overloaded))])
 
 

@@ -138,7 +138,8 @@ class ModelRuns:
 class RunView:
     """A run at one moment. The run goes on counting in the stats: read them at once, and do not keep them.
 
-    `at_ns` is the moment (monotonic), `running_ns` how long the run has been running. `rates` has every stream,
+    `at_ns` is the moment (monotonic), `running_ns` how long the run has been running, `began_epoch_ns` when it began
+    (since the epoch, in all views the same). `rates` has every stream,
     `models` the elements that ran one. `counts` are those that `draw` shows: by element, stream, rule and name.
     `device_reason` says why it runs on that device.
     `occupancy` is that of zones since the beginning, by element and stream.
@@ -149,6 +150,7 @@ class RunView:
     is_running: bool
     at_ns: int
     running_ns: int
+    began_epoch_ns: int
     streams: tuple[StreamStats, ...]
     rates: Mapping[Stream, Rates]
     elements: tuple[ElementStats, ...]
