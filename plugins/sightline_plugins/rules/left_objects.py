@@ -176,9 +176,14 @@ class LeftMonitor(Monitor):
     def _recognise(self, track_id: Ids, boxes: Floats, *, now_ns: int) -> None:
         """Let new tracks go on as the objects in whose place they are, where those are not seen."""
         table = self.table
-        is_new = ~np.isin(track_id, table.track_id)
-        unseen = np.flatnonzero(~np.isin(table.track_id, track_id) & (table.seen_ns < now_ns))
-        if not is_new.any() or not len(unseen):
+        rows = table.known(track_id)
+        is_new = rows < 0
+        if not is_new.any():
+            return
+        is_unseen = table.seen_ns < now_ns
+        is_unseen[rows[~is_new]] = False
+        unseen = np.flatnonzero(is_unseen)
+        if not len(unseen):
             return
         overlap = iou_matrix(boxes[is_new].astype(np.float32), table["box"][unseen].astype(np.float32))
         for number, column in enumerate(overlap):
@@ -190,6 +195,8 @@ class LeftMonitor(Monitor):
     def _attend(self, rows: Indices, points: Floats, owners: Floats, *, now_ns: int) -> None:
         """Note who of the owners, boxes (M, 4), is near objects at points (N, 2)."""
         table = self.table
+        if not len(owners):
+            return
         feet = np.stack([(owners[:, 0] + owners[:, 2]) / 2, owners[:, 3]], axis=1)
         apart = np.hypot(*np.moveaxis(points[:, None] - feet, -1, 0))
         is_near: Mask = (apart <= self._area.distance * (owners[:, 3] - owners[:, 1])).any(axis=1)
@@ -270,7 +277,8 @@ def _covered(boxes: Floats, others: Floats) -> Floats:
     """Return which share of boxes (N, 4) each of the others (M, 4) covers -> (N, M)."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
-    common = np.maximum(high - low, 0).prod(axis=-1)
-    area = np.maximum((boxes[:, 2:] - boxes[:, :2]).prod(axis=-1), 1e-9)
+    sides = np.maximum(high - low, 0)
+    common = sides[..., 0] * sides[..., 1]
+    area = np.maximum((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), 1e-9)
     share: Floats = common / area[:, None]
     return share

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from sightline.graph.rule import Points, RuleEvent, StreamRule
 from sightline.graph.state import Saved
 from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Graphic
-from sightline_plugins.rules.geometry import Floats, Mask, anchor_points, inside_polygons, polygon_edges
+from sightline_plugins.rules.geometry import Floats, Mask, inside_polygons, polygon_edges
 from sightline_plugins.rules.noise import BoxNoise
 from sightline_plugins.rules.polygons import Polygons
 from sightline_plugins.rules.shapes import (
@@ -130,6 +131,10 @@ class Monitor(ABC):
     @abstractmethod
     def counts(self) -> dict[str, int]:
         """Return the counts that are drawn."""
+
+    def is_idle(self) -> bool:
+        """Whether nothing is remembered: a frame without objects in the area then changes nothing."""
+        return not len(self.table)
 
     def graphics(self) -> tuple[Graphic, ...]:
         """Return what is drawn beside the area."""
@@ -268,7 +273,6 @@ class StreamMotion(StreamRule):
     def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
         """Yield what the rules saw on each frame."""
         noise = self._noise.update(tracks)
-        points = anchor_points(tracks.xyxy, fractions=self._fractions)
         xyxy = tracks.xyxy.astype(np.float64)
         looked = self._looked_at(tracks)
         monitors = list(self.monitors.values())
@@ -276,18 +280,25 @@ class StreamMotion(StreamRule):
         active = tracks.active
         for frame, (now_ns, own) in enumerate(zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True)):
             events: list[RuleEvent] = []
-            for number, monitor in enumerate(monitors):
+            numbers, rows = np.nonzero(looked[own].T)
+            rows += own.start
+            bounds = np.searchsorted(numbers, np.arange(len(monitors) + 1)).tolist()
+            track_id, boxes, trembling = tracks.track_id[rows], xyxy[rows], noise[rows]
+            points = boxes[:, :2] + (boxes[:, 2:] - boxes[:, :2]) * self._fractions[numbers]
+            for number, (monitor, bound) in enumerate(zip(monitors, pairwise(bounds), strict=True)):
                 if active is not None and not active[frame, number]:
                     events += monitor.stop(now_ns)
                     continue
-                rows = own.start + np.flatnonzero(looked[own, number])
+                if bound[0] == bound[1] and monitor.is_idle():
+                    continue
+                part = slice(*bound)
                 seen = SeenObjects(
                     now_ns,
-                    rows,
-                    tracks.track_id[rows],
-                    points[rows, number],
-                    xyxy[rows],
-                    noise[rows],
+                    rows[part],
+                    track_id[part],
+                    points[part],
+                    boxes[part],
+                    trembling[part],
                     own,
                     tracks,
                     self._scale,
@@ -295,7 +306,7 @@ class StreamMotion(StreamRule):
                 events += monitor.update(seen)
                 for name, values in monitor.values(seen).items():
                     column = self._attributes.setdefault(name, np.full(len(tracks), np.nan, np.float32))
-                    column[rows] = np.where(np.isnan(column[rows]), values, column[rows])
+                    column[seen.row] = np.where(np.isnan(column[seen.row]), values, column[seen.row])
             yield events
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
@@ -349,9 +360,12 @@ class StreamMotion(StreamRule):
         looked = np.ones((len(tracks), len(self._areas)), np.bool_)
         if self._polygons is not None:
             looked[:, self._drawn] = self._polygons.inside(tracks.xyxy)
+        areas_of: dict[tuple[str, ...], list[int]] = {}
         for number, area in enumerate(self._areas.values()):
             if area.classes is not None:
-                looked[:, number] &= tracks.has_label(area.classes)
+                areas_of.setdefault(area.classes, []).append(number)
+        for classes, numbers in areas_of.items():
+            looked[:, numbers] &= tracks.has_label(classes)[:, None]
         return looked
 
 

@@ -49,6 +49,10 @@ class Nearness:
         """Return how many pairs are near."""
         return sum(one.is_near for one in self._meetings.values())
 
+    def is_idle(self) -> bool:
+        """Whether no pair is, or may be about to be, near."""
+        return not self._meetings
+
     def update(self, track_id: Ids, places: Floats, *, distance: float, after_ns: int, now_ns: int) -> list[NearChange]:
         """Return what changes with tracks (N,) at places (N, 2) in metres on the next frame."""
         apart = np.hypot(*np.moveaxis(places[:, None] - places, -1, 0))

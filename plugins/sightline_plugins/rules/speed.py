@@ -164,6 +164,9 @@ class SpeedMonitor(Monitor):
             events += [self._near_event(change) for change in changes]
         return events
 
+    def is_idle(self) -> bool:
+        return super().is_idle() and self._nearness.is_idle()
+
     def stop(self, now_ns: int) -> list[RuleEvent]:
         super().stop(now_ns)
         return [self._near_event(change) for change in self._nearness.clear()]

@@ -72,6 +72,10 @@ class TrackTable:
         _see_tracks(len(rows), pointer(rows), pointer(times), MEMORY_NS, pointer(self.seen_ns), pointer(fresh))
         return rows, fresh
 
+    def known(self, track_id: Ids) -> Indices:
+        """Return the rows (N,) of tracks, -1 for those that have none."""
+        return np.array([self._rows.get(number, -1) for number in track_id.tolist()], np.intp)
+
     def replace(self, name: str, column: Column) -> None:
         """Replace a column by one with rows of another shape, in which a new track has zeros."""
         if len(column) != len(self):
