@@ -94,7 +94,7 @@ def test_playback_stays_close_to_the_newest_image(page: Page) -> None:
         shown(page, after=begun["at"] + 2.0)
         behind = [published.frames - shown(page)["number"] for _ in range(5)]
 
-    assert min(behind) < 25  # what keeps one look waiting does not do so to all
+    assert min(behind) < 25  # a busy machine does not keep all five waiting
 
 
 def test_every_stream_has_its_place_and_those_that_end_go(page: Page) -> None:
