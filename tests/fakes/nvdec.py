@@ -112,7 +112,8 @@ class Caps:
 class NvdecFaults:
     """What goes wrong: calls of `Decode` that raise, and calls whose packet is passed over, numbered from 0 over all
     decoders; decoders that give no image; decoders whose rows are longer than images are wide; calls whose images are
-    shifted by two columns; decoders that give images without the timestamps of their packets.
+    shifted by two columns; decoders that give images without the timestamps of their packets. An image comes out
+    `late_by` packets after FFmpeg's: 2 is what an H200 did with B-frames (2026-11-26).
     """
 
     fail_at: frozenset[int] = frozenset()
@@ -121,6 +122,7 @@ class NvdecFaults:
     is_padded: bool = False
     shifted: Container[int] = ()
     is_untimed: bool = False
+    late_by: int = 1
 
 
 HOPPER: Mapping[str, Caps] = MappingProxyType(
@@ -161,12 +163,13 @@ class HostImage:
 class HostImages:
     """Decodes one stream as NVDEC's parser would have it; for one thread.
 
-    An image comes out one packet late, as NVDEC's parser gives it when it knows that it is whole; with `is_immediate`
+    An image comes out some packets late, as NVDEC's parser gives it when it knows that it is whole; with `is_immediate`
     it comes with its own packet, B-frames in the order in which they are decoded. A packet that does not decode gives
     the image before it once more.
     """
 
-    def __init__(self, codec: str, *, is_immediate: bool) -> None:
+    def __init__(self, codec: str, *, is_immediate: bool, late_by: int) -> None:
+        self._late_by = late_by
         context = CodecContext.create(codec, "r")
         assert isinstance(context, VideoCodecContext)
         context.thread_count = 1
@@ -189,7 +192,7 @@ class HostImages:
             self._take(self._context.decode(packet))
         except (av.error.FFmpegError, OSError):
             self._conceal(timestamp)
-        return self._given(leave=0 if is_whole else 1)
+        return self._given(leave=0 if is_whole else self._late_by)
 
     def finish(self) -> list[HostImage]:
         """The images that are left."""
@@ -329,7 +332,7 @@ class PyNvDecoder:
         self._gpu, self._caps, self._stream = gpu, caps, stream
         self._faults, self._number_of_call = faults, number_of_call
         self._is_low = is_low
-        self._images = HostImages(_FFMPEG_NAMES.get(codec, codec.lower()), is_immediate=is_low)
+        self._images = HostImages(_FFMPEG_NAMES.get(codec, codec.lower()), is_immediate=is_low, late_by=faults.late_by)
         self._first: HostImage | None = None
         self._slots: list[int] = []
         self._staged: deque[tuple[int, int]] = deque()

@@ -27,6 +27,8 @@ from sightline_plugins.decode.packet_tap import packet_number
 
 _FIRST_MARK = -(2**63) + 1
 """Packets without a timestamp carry marks that no timestamp is."""
+ANY_COMPARISON = -1
+"""Of an image whose packet is not known: it is not given before any comparison is over."""
 LONGEST_STAY = 64
 """A packet whose image has not come out when so many others have gone in gives none; no codec waits for more."""
 
@@ -35,8 +37,8 @@ LONGEST_STAY = 64
 class Submission:
     """What a packet says of its image; `number` is its own where encoded images are kept.
 
-    `reference` is the CPU's decoding of it, with which its image is to be compared. `is_held` says that its image is
-    not given before another one has been compared.
+    `reference` is the CPU's decoding of it, with which its image is to be compared. `comparison` is the number of the
+    comparison that was not over when the packet went in, and before whose end its image is not given; 0 without one.
     """
 
     pts: int | None
@@ -44,7 +46,7 @@ class Submission:
     is_discard: bool
     number: int | None
     reference: VideoFrame | None = None
-    is_held: bool = False
+    comparison: int = 0
 
     @classmethod
     def of(cls, packet: Packet[VideoStream], *, reference: VideoFrame | None = None) -> Submission:
@@ -94,7 +96,7 @@ class Submitted:
             self._decoding_times.popleft()
         known = self._inside.get(timestamp)
         if known is None:
-            return Submission(None, dts, is_discard=False, number=None, is_held=True)
+            return Submission(None, dts, is_discard=False, number=None, comparison=ANY_COMPARISON)
         _, found = known.popleft()
         if not known:
             del self._inside[timestamp]
@@ -166,6 +168,7 @@ class Session:
         self._surfaces: ImageSurfaces | None = None
         self._calls = 0
         self._held: list[Image] = []
+        self._comparisons = 0
         self.is_comparing = False
         """Whether an image that is to be compared has not come out."""
         self.verdict: Verdict | None = None
@@ -178,8 +181,10 @@ class Session:
         """The images that come out when this packet, a byte stream, goes in. Raises NvdecError, WrongImage."""
         assert self._hardware is not None
         self._calls += 1
-        self.is_comparing |= submission.reference is not None
-        submission = replace(submission, is_held=self.is_comparing)
+        if submission.reference is not None:
+            self._comparisons, self.is_comparing = self._comparisons + 1, True
+        if self.is_comparing:
+            submission = replace(submission, comparison=self._comparisons)
         if self._facts.origin != (0, 0):
             packet = cast("Packet[VideoStream]", Packet(with_origin_uncropped(self._codec, bytes(packet))))
         timestamp = self.submitted.put(submission)
@@ -214,7 +219,7 @@ class Session:
         for timestamp, address in given:
             submission = self.submitted.take(timestamp)
             surface = partial(self._surface, self._surfaces_of_decoder(), address, call=self._calls)
-            is_held = submission.is_held and self.is_comparing
+            is_held = self.is_comparing and submission.comparison in (self._comparisons, ANY_COMPARISON)
             if is_held:
                 surface = partial(_same, surface())
             if submission.reference is not None:

@@ -126,6 +126,17 @@ def test_images_without_detail_are_no_reason_to_leave_nvdec(gpu: CudaDevice, tmp
     assert (reader.decoder, reader.decoder_reason) == ("nvdec", None)
 
 
+@pytest.mark.parametrize("late_by", [1, 2, 3])
+def test_images_without_detail_stay_in_their_order(gpu: CudaDevice, tmp_path: Path, late_by: int) -> None:
+    fake_nvdec(gpu, faults=NvdecFaults(late_by=late_by))
+    path = write_clip(tmp_path / "flat.ts", count=COUNT, key_every=KEYS, b_frames=2)
+
+    ours, reader = frames_of(path, gpu)
+
+    assert all_same(ours, frames_of(path)[0])
+    assert reader.decoder == "nvdec"
+
+
 def dark_at_first(folder: Path) -> Path:
     """A clip of two key frames without detail, then two with, which has no other parameter sets."""
     first = write_clip(folder / "first.ts", count=COUNT, key_every=KEYS, b_frames=0)
