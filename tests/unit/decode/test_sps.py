@@ -43,15 +43,15 @@ def key_frame(path: Path) -> bytes:
 @pytest.mark.parametrize("coding", CODINGS, ids=str)
 @pytest.mark.parametrize("crop", [Crop(), Crop(2), CROP], ids=str)
 def test_the_crop_of_an_sps_is_read(tmp_path: Path, coding: Coding, crop: Crop) -> None:
-    path = write_cropped(tmp_path / "clip.mkv", crop, coding=coding, count=1)
+    path = write_cropped(tmp_path / "clip.mkv", crop, coding=coding, count=8)
 
     assert crops_of(NAMES[coding.codec], key_frame(path)) == (crop,)
 
 
 @pytest.mark.parametrize("coding", CODINGS, ids=str)
 def test_an_sps_without_its_crop_at_left_and_top_is_the_one_that_ffmpeg_makes(tmp_path: Path, coding: Coding) -> None:
-    data = key_frame(write_cropped(tmp_path / "clip.mkv", CROP, coding=coding, count=1))
-    theirs = key_frame(write_cropped(tmp_path / "other.mkv", Crop(0, 0, 2, 8), coding=coding, count=1))
+    data = key_frame(write_cropped(tmp_path / "clip.mkv", CROP, coding=coding, count=8))
+    theirs = key_frame(write_cropped(tmp_path / "other.mkv", Crop(0, 0, 2, 8), coding=coding, count=8))
 
     ours = with_origin_uncropped(NAMES[coding.codec], data)
 
