@@ -96,14 +96,14 @@ class ImageSurfaces:
         every frame.
         """
         stream, facts = self._stream, self._facts
-        buffer = self._pool.lease(self._surface_bytes, stream=stream)
-        start = buffer.address
         with self._gpu.guard("copying a decoded image") as driver:
+            buffer = self._pool.lease(self._surface_bytes, stream=stream)
+            start = buffer.address
             for one in self._copies:
                 source = Span(address + one.source_offset, self._pitch_bytes)
                 target = Span(start + one.target_offset, self._surface_pitch_bytes)
                 driver.copy(target, source, width_bytes=one.width_bytes, rows=one.rows, stream=stream.handle)
-        ready = stream.record()
+            ready = stream.record()
         arrays = [
             DeviceArray(start + plane.offset, plane.shape, _LEVEL, buffer, plane.strides, ready)
             for plane in self._planes_of_surface

@@ -7,19 +7,24 @@ event measures time.
 
 Signatures are those of cuda-bindings 12.9.1 to 13.5.0, which do not differ for the calls made here. 12.9.0 has them,
 too, but keeps the GIL while it waits, and every other thread with it.
+
+What returns at once (contexts, events) is called without the bindings, which release the GIL for every call: with
+many streams the threads then spend more time on waiting for it again than on all their work.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import lru_cache
 from importlib import import_module
 from types import TracebackType
 from typing import Any
 
 from sightline.devices.cuda.driver import DriverError, Extent3, Harm, KernelSource, PackedArguments, Span
-from sightline.devices.cuda.libcuda import BINDINGS, driver_facts, extra_for_driver
+from sightline.devices.cuda.libcuda import BINDINGS, LIBRARY, driver_facts, extra_for_driver
 from sightline.devices.cuda.nvrtc import compile_cubin
 from sightline.errors import DeviceUnavailable, MissingExtra
 
@@ -28,6 +33,7 @@ _STREAM_NON_BLOCKING = 1
 _EVENT_BLOCKING_SYNC = 1
 _EVENT_DISABLE_TIMING = 2
 _NAME_BYTES = 256
+_NOT_READY = 600
 _DESTROYERS = (
     "cuGraphExecDestroy",
     "cuModuleUnload",
@@ -37,6 +43,19 @@ _DESTROYERS = (
     "cuMemFreeHost",
 )
 """How each kind of object is destroyed, in the order in which `close` does."""
+
+
+@lru_cache(maxsize=1)
+def _quick_calls() -> ctypes.PyDLL:
+    """The driver's library, for calls that keep the GIL. Raises OSError where it is missing."""
+    library = ctypes.PyDLL(LIBRARY)
+    pointer = ctypes.c_void_p
+    library.cuCtxPushCurrent_v2.argtypes = [pointer]
+    library.cuCtxPopCurrent_v2.argtypes = [pointer]
+    library.cuEventRecord.argtypes = [pointer, pointer]
+    library.cuEventQuery.argtypes = [pointer]
+    library.cuStreamWaitEvent.argtypes = [pointer, pointer, ctypes.c_uint]
+    return library
 
 
 class _Innermost(threading.local):
@@ -102,9 +121,10 @@ class CudaDriver:
         """The GPU while this driver retains its primary context."""
         self._quiet_stream = 0
         self._device = self._found(index)
+        self._quick = _quick_calls()
         self.name = self._name()
         self.compute_capability = self._attribute("MAJOR"), self._attribute("MINOR")
-        self._context = self._retain() if context is None else self._cuda.CUcontext(context)
+        self._context = int(self._retain()) if context is None else context
         try:
             with self.current():
                 if context is not None:
@@ -124,7 +144,7 @@ class CudaDriver:
         try:
             if self._is_closed:
                 raise DriverError(f"cuda:{self.index} was closed", harm=Harm.DEVICE)
-            self._call(self._cuda.cuCtxPushCurrent, self._context)
+            self._checked("cuCtxPushCurrent", self._quick.cuCtxPushCurrent_v2(self._context))
         except DriverError as error:
             self._left()
             raise DriverError(str(error), harm=Harm.DEVICE) from error
@@ -132,7 +152,7 @@ class CudaDriver:
     def pop(self) -> None:
         """Make the context current that was so before, for `Current`. Raises DriverError."""
         try:
-            self._call(self._cuda.cuCtxPopCurrent)
+            self._checked("cuCtxPopCurrent", self._quick.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p())))
         except DriverError as error:
             raise DriverError(str(error), harm=Harm.DEVICE) from error
         finally:
@@ -243,11 +263,11 @@ class CudaDriver:
 
     def record(self, event: int, *, stream: int) -> None:
         """The event is the point behind everything queued on that stream."""
-        self._call(self._cuda.cuEventRecord, event, stream)
+        self._checked("cuEventRecord", self._quick.cuEventRecord(event, stream))
 
     def wait(self, stream: int, *, event: int) -> None:
         """Let a stream wait for an event."""
-        self._call(self._cuda.cuStreamWaitEvent, stream, event, 0)
+        self._checked("cuStreamWaitEvent", self._quick.cuStreamWaitEvent(stream, event, 0))
 
     def synchronize_event(self, event: int) -> None:
         """Wait for the point of an event."""
@@ -255,10 +275,10 @@ class CudaDriver:
 
     def is_done(self, event: int) -> bool:
         """Whether it is reached."""
-        result, _ = self._asked(self._cuda.cuEventQuery, event)
-        if result == self._cuda.CUresult.CUDA_ERROR_NOT_READY:
+        code = self._quick.cuEventQuery(event)
+        if code == _NOT_READY:
             return False
-        self._check("cuEventQuery", result)
+        self._checked("cuEventQuery", code)
         return True
 
     def copy(self, target: Span, source: Span, *, width_bytes: int, rows: int, stream: int) -> None:
@@ -369,6 +389,15 @@ class CudaDriver:
         except (KeyError, ValueError):  # a driver may be newer than the bindings
             return self._cuda.CUresult.CUDA_ERROR_UNKNOWN, []
         return result, values
+
+    def _checked(self, call: str, code: int) -> None:
+        """Look at the result of a quick call, a number."""
+        if code:
+            try:
+                result = self._cuda.CUresult(code)
+            except ValueError:  # a driver may be newer than the bindings
+                result = self._cuda.CUresult.CUDA_ERROR_UNKNOWN
+            self._check(call, result)
 
     def _check(self, call: str, result: Any) -> None:
         codes = self._cuda.CUresult

@@ -118,10 +118,7 @@ class Lease(_Held):
         if self._is_released or self._gpu.guard.is_closed:
             return
         self._is_released = True
-        uses: list[DeviceEvent] | None = None
-        with self._gpu.guard.silent():
-            uses = self.last_uses()
-        self._pool.take_back(self._address, size_bytes=self.size_bytes, uses=uses)
+        self._pool.take_back(self._address, size_bytes=self.size_bytes, last_uses=self.last_uses)
 
 
 class CudaBuffer(Lease):

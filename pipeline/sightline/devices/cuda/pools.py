@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Condition, RLock
 from time import monotonic
@@ -85,14 +85,13 @@ class Pool:
         """How much memory it keeps that nobody holds."""
         return self._idle_bytes
 
-    def take_back(self, address: int, *, size_bytes: int, uses: Sequence[DeviceEvent] | None) -> None:
-        """A lease ends, and its users are done after `uses`; None when the GPU failed, and the memory is lost."""
+    def take_back(self, address: int, *, size_bytes: int, last_uses: Callable[[], Sequence[DeviceEvent]]) -> None:
+        """A lease ends, and its users are done after its last uses. When the GPU failed, the memory is lost."""
         block = None
-        with self.gpu.guard.silent():
-            if uses is not None:
-                with self.gpu.guard(f"taking back memory of {self.name}") as driver:
-                    after = driver.retire(address, size_bytes, after=[use.handle for use in uses])
-                block = _Block(address, size_bytes, after, uses)
+        with self.gpu.guard.silent(), self.gpu.guard(f"taking back memory of {self.name}") as driver:
+            uses = last_uses()
+            after = driver.retire(address, size_bytes, after=[use.handle for use in uses])
+            block = _Block(address, size_bytes, after, uses)
         try:
             with self.gpu.guard.silent():
                 self._enter(block, size_bytes)
@@ -148,11 +147,14 @@ class Pool:
             self._idle_bytes -= size
             self._lent += 1
             self._lent_bytes += size
-        if block.after and not self._is_free(block):
-            with self._changed:
-                if self._may_grow(size):
-                    self._enter(block, size, at_front=True)
-                    return None
+        if not block.after:
+            return block
+        if self._is_free(block):
+            return replace(block, after=())
+        with self._changed:
+            if self._may_grow(size):
+                self._enter(block, size, at_front=True)
+                return None
         return block
 
     def _is_free(self, block: _Block) -> bool:
@@ -207,6 +209,8 @@ class Pool:
             return driver.allocate_pinned(size) if self._on_host else driver.allocate(size)
 
     def _awaited(self, block: _Block, stream: DeviceStream | None) -> int:
+        if not block.after:
+            return block.address
         try:
             with self.gpu.guard(f"lending memory of {self.name}", waits=True) as driver:
                 for event in block.after:

@@ -62,10 +62,28 @@ class Bindings:
         return (SUCCESS, _NUMBERS[name]) if name in _NUMBERS else (SUCCESS,)
 
 
+class Quick:
+    """Stands for the driver's library, whose calls return a number: the bindings are asked."""
+
+    def __init__(self, cuda: Bindings) -> None:
+        self._cuda = cuda
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        """A function of that name."""
+        function = getattr(self._cuda, name.removesuffix("_v2"))
+
+        def call(*arguments: object) -> int:
+            code, *_ = function(*(one for one in arguments if isinstance(one, int)))
+            return int(code)
+
+        return call
+
+
 def driver_with(cuda: Bindings) -> CudaDriver:
     """An open driver whose calls of CUDA go there, without those that opened it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sightline.devices.cuda.cuda_driver.import_module", lambda name: cuda)
+        patch.setattr("sightline.devices.cuda.cuda_driver._quick_calls", lambda: Quick(cuda))
         driver = CudaDriver(0)
     cuda.calls.clear()
     return driver
