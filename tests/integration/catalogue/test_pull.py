@@ -7,10 +7,13 @@ import pty
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from sightline.cli.main import execute
 from sightline_plugins.catalogue import find_entry
 from tests.integration.catalogue.server import Behaviour, serving
 
@@ -29,6 +32,16 @@ def environment(folder: Path, mirror: str) -> dict[str, str]:
 
 
 def pull(folder: Path, mirror: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Call the command in this process."""
+    out, err = StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for name, value in environment(folder, mirror).items():
+            patch.setenv(name, value)
+        code = execute(["models", "pull", NAME, "--accept-licence", *options])
+    return subprocess.CompletedProcess(options, code, out.getvalue(), err.getvalue())
+
+
+def pull_apart(folder: Path, mirror: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, "--accept-licence", *options],
         env=environment(folder, mirror),
@@ -52,7 +65,7 @@ def failure(folder: Path, behaviour: Behaviour, *options: str) -> str:
 
 def test_a_pulled_model_is_whole_and_has_its_card(tmp_path: Path, content: bytes) -> None:
     with serving(Behaviour(content)) as mirror:
-        done = pull(tmp_path, mirror)
+        done = pull_apart(tmp_path, mirror)
 
     assert done.returncode == 0, done.stderr
     assert (tmp_path / NAME / f"{NAME}.onnx").read_bytes() == content
@@ -201,7 +214,7 @@ def test_a_full_disk_is_told_and_leaves_no_model(tmpfs: Path, content: bytes) ->
 def test_two_at_once_download_once(tmp_path: Path, content: bytes) -> None:
     behaviour = Behaviour(content)
     with serving(behaviour) as mirror, ThreadPoolExecutor(2) as threads:
-        done = list(threads.map(lambda _: pull(tmp_path, mirror), range(2)))
+        done = list(threads.map(lambda _: pull_apart(tmp_path, mirror), range(2)))
 
     assert [one.returncode for one in done] == [0, 0]
     assert len(behaviour.asked) == 1

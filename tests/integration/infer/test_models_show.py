@@ -1,10 +1,10 @@
-"""`sightline models show` as people call it: the shipped models, and real ones."""
+"""`sightline models show` of the shipped models, and of real ones; `test_pages.py` calls it as people do."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from contextlib import chdir, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from sightline import Pipeline
+from sightline.cli.main import execute
 from sightline_plugins import Detect
 from sightline_plugins.sinks.records import frame_records
 
@@ -20,10 +21,10 @@ TOLERANCE_PIXELS = 0.02
 
 
 def show(*arguments: str | Path, folder: Path, code: int = 0) -> str:
-    command = [sys.executable, "-m", "sightline.cli.main", "models", "show", *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    return done.stdout
+    told = StringIO()
+    with chdir(folder), redirect_stdout(told):
+        assert execute(["models", "show", *map(str, arguments)]) == code
+    return told.getvalue()
 
 
 @pytest.fixture
