@@ -16,6 +16,9 @@ import tests.fakes  # noqa: F401  they take the place of libraries before any te
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+LONG_UNITS = ("engines", "rules", "server", "track", "world")
+"""Folders of unit tests in which files take 5 to 20 s of the processor: graphs, histories, simulated worlds."""
+
 # The same examples in every run, and none of them fails because the machine is busy. `make fuzz` looks further.
 settings.register_profile(
     "same every time", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -38,12 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where several processes take one file after the other, mix files that wait with files that compute.
 
     Files of one folder are alike: five that wait for brokers would leave the processor idle, and five that open a
-    browser would fight for it. Files of unit tests are short, so that some of them come last.
+    browser would fight for it. Files of unit tests are short, so that some of them come last: not those of
+    `LONG_UNITS`.
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
     files = sorted({item.path for item in items})
     units = [path for path in files if path.is_relative_to(REPOSITORY / "tests" / "unit")]
+    units.sort(key=lambda path: path.parent.name not in LONG_UNITS)
     others = sorted(set(files) - set(units), key=lambda path: crc32(str(path.relative_to(REPOSITORY)).encode()))
     places = {path: number / len(units) for number, path in enumerate(units)}
     places |= {path: number / len(others) * 0.85 for number, path in enumerate(others)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +227,7 @@ class TestEditing:
         return bool(rule(steered, name)["counts"])
 
 
+@cache
 def undisturbed() -> Any:
     """What the line counts when nobody edits anything."""
     pipeline = Pipeline(sources={"gate": str(GATE)}, steps=[REPLAY, "track", steps()[2]])
