@@ -123,6 +123,8 @@ class ParkingWatch(StandingWatch[ParkingPlace, ParkingTally]):
 
     def update(self, frame: AreaFrame) -> Iterator[RuleEvent]:
         """Yield that the place has been taken, is free, or is occupied for too long."""
+        if self.holder is None and not self.stood:
+            return
         standing = self._stand(frame)
         if self.holder is not None and frame.stays.get(self.holder.track_id) is not self.holder:
             successor = self._successor(self.holder, frame.stays.values()) if self._has_vanished(frame) else None
