@@ -40,12 +40,13 @@ class Delivering:
     """Delivers records in a thread, so many a second; after an error it closes, connects and delivers the rest.
 
     `delivered` counts those that were acknowledged, `errors` holds all errors, `losses` counts connections that broke.
+    `unconfirmed` counts the records that were under way then, which alone may come twice.
     """
 
     def __init__(self, transport: Transport, waiting: Sequence[Record], *, per_second: float = PER_SECOND) -> None:
         self.delivered = 0
         self.errors: list[DestinationLost] = []
-        self.losses = 0
+        self.losses = self.unconfirmed = 0
         self._transport = transport
         self._waiting = waiting
         self._per_second = per_second
@@ -75,6 +76,7 @@ class Delivering:
             except DestinationLost as error:
                 self.errors.append(error)
                 self.losses += is_connected
+                self.unconfirmed += (due - self.delivered - error.delivered) * is_connected
                 self.delivered += error.delivered
                 self._transport.close()
                 is_connected = False
