@@ -17,6 +17,7 @@ from tests.integration.wrong_input.running import (
     CONFIG,
     QUIET_RUN,
     Mistake,
+    Outcome,
     assert_told_once,
     call_apart,
     call_here,
@@ -178,11 +179,14 @@ def test_a_report_on_a_full_disk_is_told_and_the_outputs_are_there(folder: Path)
     assert lines_of(folder / "out" / "a.jsonl") == list(range(5))
 
 
-def test_outputs_that_exist_are_written_anew(folder: Path) -> None:
+def test_outputs_that_exist_are_written_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     config = steps("{jsonl: out/a.jsonl}, {video: out/a.mp4}")
 
     for frames in ("5", "2"):
-        outcome = call_apart(Mistake(config, (), arguments=(*QUIET_RUN, "--frames", frames)), folder)
+        mistake = Mistake(config, (), arguments=(*QUIET_RUN, "--frames", frames))
+        outcome = call_here(mistake, folder, monkeypatch=monkeypatch, capfd=capfd)
         assert (outcome.code, outcome.stderr) == (0, "")
 
     assert lines_of(folder / "out" / "a.jsonl") == [0, 1]
@@ -190,26 +194,35 @@ def test_outputs_that_exist_are_written_anew(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("allowed", ["--overwrite", "overwrite: true\n"])
-def test_files_of_others_are_replaced_when_it_is_allowed(folder: Path, allowed: str) -> None:
+def test_files_of_others_are_replaced_when_it_is_allowed(
+    folder: Path, allowed: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     is_option = allowed.startswith("--")
     config = steps("{jsonl: thesis.txt}", sources=CAMERA if is_option else allowed + CAMERA)
 
-    outcome = call_apart(Mistake(config, (), arguments=(*QUIET_RUN, *([allowed] if is_option else []))), folder)
+    mistake = Mistake(config, (), arguments=(*QUIET_RUN, *([allowed] if is_option else [])))
+    outcome = call_here(mistake, folder, monkeypatch=monkeypatch, capfd=capfd)
 
     assert (outcome.code, outcome.stderr) == (0, "")
     assert lines_of(folder / "thesis.txt") == list(range(5))
 
 
-def test_a_report_does_not_replace_a_file_of_somebody(folder: Path) -> None:
+def test_a_report_does_not_replace_a_file_of_somebody(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     config = steps("{jsonl: a.jsonl}")
 
-    outcome = call_apart(Mistake(config, (), arguments=(*QUIET_RUN, "--report", "thesis.txt")), folder)
+    def report_to(name: str) -> Outcome:
+        mistake = Mistake(config, (), arguments=(*QUIET_RUN, "--report", name))
+        return call_here(mistake, folder, monkeypatch=monkeypatch, capfd=capfd)
+
+    outcome = report_to("thesis.txt")
 
     assert outcome.code == 2
     assert "thesis.txt was not written by Sightline" in outcome.stderr
     assert (folder / "thesis.txt").read_text() == "kept"
     for _ in range(2):
-        assert call_apart(Mistake(config, (), arguments=(*QUIET_RUN, "--report", "r.json")), folder).code == 0
+        assert report_to("r.json").code == 0
 
 
 @pytest.mark.row(id="D8")

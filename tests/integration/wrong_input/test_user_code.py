@@ -100,11 +100,13 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("step", ["apply", "callback"])
 @pytest.mark.parametrize("name", ["no such module", "no such function", "hardly a name"])
-def test_both_steps_that_call_functions_tell_the_same(name: str, step: str, folder: Path) -> None:
+def test_both_steps_that_call_functions_tell_the_same(
+    name: str, step: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     reference, told = BEFORE[name]
     mistake = Mistake(steps(f"{{{step}: '{reference}'}}"), ("street.yaml:2:", f"pipeline.0.{step}.function: ", *told))
 
-    assert_told_once(call_apart(mistake, folder), mistake, folder)
+    assert_told_once(call_here(mistake, folder, monkeypatch=monkeypatch, capfd=capfd), mistake, folder)
 
 
 @pytest.mark.parametrize("name", BEFORE)
@@ -120,14 +122,16 @@ def test_a_function_that_can_not_be_called_is_told_before_anything_runs(
 
 
 @pytest.mark.parametrize("name", WHILE)
-def test_a_function_that_fails_is_told_with_element_stream_and_frame(name: str, folder: Path) -> None:
+def test_a_function_that_fails_is_told_with_element_stream_and_frame(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     function, frame, told = WHILE[name]
     text = f"{{apply: 'mine.py:{function}'}}, {{jsonl: 'out/{{stream}}.jsonl'}}"
     mistake = Mistake(
         steps(text) + "batch: {size: 1}\n", ("error: element 'apply-1' failed on stream 'cam', ", *told), 1
     )
 
-    assert_told_once(call_apart(mistake, folder), mistake, folder)
+    assert_told_once(call_here(mistake, folder, monkeypatch=monkeypatch, capfd=capfd), mistake, folder)
 
     written = folder / "out" / "cam.jsonl"
     assert (lines_of(written) if written.exists() else []) == list(range(frame))
