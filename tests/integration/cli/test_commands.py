@@ -34,13 +34,13 @@ def test_check_tells_every_mistake_on_standard_error(called: Sightline, folder: 
     ]
 
 
-def test_check_and_run_tell_what_is_probably_not_meant(sightline: Sightline, folder: Path, repository: Path) -> None:
+def test_check_and_run_tell_what_is_probably_not_meant(called: Sightline, folder: Path, repository: Path) -> None:
     clip = folder / "mine.mp4"
     clip.symlink_to(repository / "sample_videos" / "street.mp4")
     steps = f"pipeline: [{{detect: {{model: {repository / 'models' / 'street.onnx'}}}}}]"
     (folder / "mine.yaml").write_text(f"sources: {{cam: {clip}}}\n{steps}\n")
 
-    checked, run = sightline("check", "mine.yaml"), sightline("run", "mine.yaml", "--frames", "2")
+    checked, run = called("check", "mine.yaml"), called("run", "mine.yaml", "--frames", "2")
 
     for done in (checked, run):
         assert done.returncode == 0
@@ -87,10 +87,10 @@ def test_run_writes_its_outputs_and_says_so_on_standard_error(sightline: Sightli
     assert len((folder / "out" / "cam.jsonl").read_text().splitlines()) == 20
 
 
-def test_run_stops_after_so_many_frames_of_each_stream(sightline: Sightline, folder: Path) -> None:
+def test_run_stops_after_so_many_frames_of_each_stream(called: Sightline, folder: Path) -> None:
     second = ["--set", "sources.other={pattern: bars, frames: 9}"]
 
-    run = sightline("run", "street.yaml", "--frames", "5", *second)
+    run = called("run", "street.yaml", "--frames", "5", *second)
 
     assert run.returncode == 0, run.stderr
     assert {path.name: len(path.read_text().splitlines()) for path in (folder / "out").iterdir()} == {
@@ -99,15 +99,15 @@ def test_run_stops_after_so_many_frames_of_each_stream(sightline: Sightline, fol
     }
 
 
-def test_run_stops_after_so_much_of_a_stream(sightline: Sightline, folder: Path) -> None:
-    run = sightline("run", "street.yaml", "--duration", "400ms")
+def test_run_stops_after_so_much_of_a_stream(called: Sightline, folder: Path) -> None:
+    run = called("run", "street.yaml", "--duration", "400ms")
 
     assert run.returncode == 0, run.stderr
     assert len((folder / "out" / "cam.jsonl").read_text().splitlines()) == 10
 
 
-def test_run_writes_the_report(sightline: Sightline, folder: Path) -> None:
-    sightline("run", "street.yaml", "--report", "report.json")
+def test_run_writes_the_report(called: Sightline, folder: Path) -> None:
+    called("run", "street.yaml", "--report", "report.json")
 
     report = json.loads((folder / "report.json").read_text())
     assert report["frames"] == 20
@@ -115,20 +115,20 @@ def test_run_writes_the_report(sightline: Sightline, folder: Path) -> None:
     assert report["outputs"] == [str(folder / "out" / "cam.jsonl")]
 
 
-def test_run_writes_the_report_when_no_stream_could_be_read(sightline: Sightline, folder: Path) -> None:
+def test_run_writes_the_report_when_no_stream_could_be_read(called: Sightline, folder: Path) -> None:
     (folder / "text.mp4").write_text("no video")
 
-    sightline("run", "street.yaml", "--source", "cam=text.mp4", "--report", "report.json")
+    called("run", "street.yaml", "--source", "cam=text.mp4", "--report", "report.json")
 
     assert json.loads((folder / "report.json").read_text())["streams"]["cam"]["state"] == "failed"
 
 
-def test_run_writes_the_report_when_a_step_failed(sightline: Sightline, folder: Path) -> None:
+def test_run_writes_the_report_when_a_step_failed(called: Sightline, folder: Path) -> None:
     (folder / "steps.py").write_text("def fail(batch):\n    raise ValueError('no')\n")
     failing = "sources: {cam: {pattern: moving, size: [64, 48], frames: 20}}\npipeline: [{apply: 'steps.py:fail'}]\n"
     (folder / "failing.yaml").write_text(failing)
 
-    run = sightline("run", "failing.yaml", "--report", "report.json")
+    run = called("run", "failing.yaml", "--report", "report.json")
 
     assert run.returncode == 1
     assert json.loads((folder / "report.json").read_text())["frames"] == 0
@@ -138,23 +138,23 @@ def test_run_prints_the_report_alone_on_standard_output(sightline: Sightline) ->
     assert json.loads(sightline("run", "street.yaml", "--report", "-").stdout)["frames"] == 20
 
 
-def test_run_writes_below_the_output_root(sightline: Sightline, folder: Path) -> None:
-    sightline("run", "street.yaml", "--output-root", "elsewhere")
+def test_run_writes_below_the_output_root(called: Sightline, folder: Path) -> None:
+    called("run", "street.yaml", "--output-root", "elsewhere")
 
     assert (folder / "elsewhere" / "out" / "cam.jsonl").exists()
     assert not (folder / "out").exists()
 
 
-def test_run_quietly_says_nothing(sightline: Sightline) -> None:
-    run = sightline("run", "street.yaml", "--quiet")
+def test_run_quietly_says_nothing(called: Sightline) -> None:
+    run = called("run", "street.yaml", "--quiet")
 
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
-def test_run_in_which_one_of_two_streams_fails_ends_the_other_and_with_1(sightline: Sightline, folder: Path) -> None:
+def test_run_in_which_one_of_two_streams_fails_ends_the_other_and_with_1(called: Sightline, folder: Path) -> None:
     (folder / "text.mp4").write_text("no video")
 
-    run = sightline("run", "street.yaml", "--source", "bad=text.mp4")
+    run = called("run", "street.yaml", "--source", "bad=text.mp4")
 
     assert run.returncode == 1
     assert "text.mp4" in run.stderr
@@ -162,28 +162,28 @@ def test_run_in_which_one_of_two_streams_fails_ends_the_other_and_with_1(sightli
     assert len((folder / "out" / "cam.jsonl").read_text().splitlines()) == 20
 
 
-def test_run_in_which_no_stream_can_be_read_says_so_once_and_ends_with_1(sightline: Sightline, folder: Path) -> None:
+def test_run_in_which_no_stream_can_be_read_says_so_once_and_ends_with_1(called: Sightline, folder: Path) -> None:
     (folder / "text.mp4").write_text("no video")
 
-    run = sightline("run", "street.yaml", "--source", "cam=text.mp4")
+    run = called("run", "street.yaml", "--source", "cam=text.mp4")
 
     assert run.returncode == 1
     assert [line for line in run.stderr.splitlines() if line.startswith("error: stream 'cam' (")]
     assert run.stderr.count("text.mp4") == 1
 
 
-def test_an_output_that_can_not_be_opened_is_told_before_anything_runs(sightline: Sightline, folder: Path) -> None:
+def test_an_output_that_can_not_be_opened_is_told_before_anything_runs(called: Sightline, folder: Path) -> None:
     (folder / "out").write_text("a file, no folder")
 
-    run = sightline("run", "street.yaml")
+    run = called("run", "street.yaml")
 
     assert (run.returncode, len(run.stderr.splitlines())) == (2, 1)
     assert "street.yaml:6:" in run.stderr
     assert "is no folder" in run.stderr
 
 
-def test_a_disk_that_fills_up_is_one_message_and_1(sightline: Sightline) -> None:
-    run = sightline("run", "street.yaml", "--set", "pipeline.jsonl.path=/dev/full")
+def test_a_disk_that_fills_up_is_one_message_and_1(called: Sightline) -> None:
+    run = called("run", "street.yaml", "--set", "pipeline.jsonl.path=/dev/full")
 
     assert run.returncode == 1
     assert "Traceback" not in run.stderr
