@@ -30,7 +30,7 @@ from tests.unit.control.running import (
     with_step,
 )
 from tests.unit.runtime.conftest import drivers, gpus
-from tests.unit.runtime.elements import Find, Gated, Remark, Synthetic, Tallied, Tally
+from tests.unit.runtime.elements import Find, Gated, Remark, Synthetic, Tallied, Tally, UntilTold
 from tests.unit.runtime.several_gpus import Gpus
 from tests.waiting import wait_until
 
@@ -130,16 +130,19 @@ def test_a_step_that_fails_on_its_way_out_as_well_does_not_end_the_run(where: st
 
 
 def test_a_file_loses_the_frames_that_met_the_error_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    with running(T, yard=Synthetic(frames=3000), gate=Synthetic(frames=3000)) as (pipeline, _):
+    UntilTold.over.clear()
+    with running(T, yard=UntilTold(), gate=UntilTold()) as (pipeline, _):
         text = reverted(pipeline, with_step(Broken()))
+        UntilTold.over.set()
         report = pipeline.wait()
 
     assert_accounted(report, reverted=True)
     lost = sum(one.dropped["reverted"] for one in report.streams)
     assert lost > 0
     assert f"{lost} frames that met the error were dropped" in text
-    assert len(Tallied.built["t"].frames) == 6000
-    assert sum(one.processed for one in report.streams) == 6000 - lost
+    received = sum(one.received for one in report.streams)
+    assert len(Tallied.built["t"].frames) == received
+    assert sum(one.processed for one in report.streams) == received - lost
 
 
 def test_a_change_that_is_well_is_proven_when_its_time_is_over() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import ClassVar
@@ -61,6 +62,22 @@ class SyntheticReader(SourceReader):
 
     def close(self) -> None:
         type(self).closed += 1
+
+
+class UntilTold(SourceElement):
+    """A file whose end comes when `over` is set: however slow a test is, it is not over before."""
+
+    name: ClassVar[str] = "until_told"
+    over: ClassVar[threading.Event] = threading.Event()
+
+    def build(self, site: Site, *, stream: Stream) -> SourceReader:
+        del site
+        return _UntilToldReader(Synthetic(frames=None), stream)
+
+
+class _UntilToldReader(SyntheticReader):
+    def frames(self) -> Iterator[Frame]:
+        return itertools.takewhile(lambda _: not UntilTold.over.is_set(), super().frames())
 
 
 class Find(Element):

@@ -10,6 +10,7 @@ import pytest
 from sightline.errors import EndOfLink, LinkClosed
 from sightline.runtime.scheduling.link import Link, LinkPolicy, SharedCondition, open_link
 from sightline.runtime.stats.counters import DropReason
+from tests.waiting import wait_until
 
 
 def test_items_come_out_in_the_order_they_went_in() -> None:
@@ -200,12 +201,18 @@ def test_the_oldest_item_stays_in_the_link() -> None:
 
 def test_the_time_that_a_sender_waits_for_room_is_counted() -> None:
     link: Link[int] = open_link(1)
-    link.sender.send(0)
     began = monotonic_ns()
-    sender = threading.Thread(target=link.sender.send, args=(1,))
-    sender.start()
-    threading.Event().wait(0.05)
-    assert link.receiver.receive() == 0
-    sender.join()
 
-    assert 0 < link.receiver.stats.send_wait_ns <= monotonic_ns() - began
+    def has_waited() -> bool:
+        """Make room a moment after a sender was started; whether it has waited for that."""
+        link.sender.send(0)
+        sender = threading.Thread(target=link.sender.send, args=(1,))
+        sender.start()
+        threading.Event().wait(0.01)
+        assert [link.receiver.receive(), link.receiver.receive()] == [0, 1]
+        sender.join()
+        return link.receiver.stats.send_wait_ns > 0
+
+    wait_until(has_waited)
+
+    assert link.receiver.stats.send_wait_ns <= monotonic_ns() - began

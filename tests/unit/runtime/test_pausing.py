@@ -17,7 +17,7 @@ from sightline.media import Batch, Frame, Stream
 from sightline.server.status import not_ready
 from sightline.testing import FrameOrder, assert_accounted
 from tests.fakes import FakeCudaDriver
-from tests.unit.runtime.elements import Find, Held, Hold, Synthetic, SyntheticReader, Tally
+from tests.unit.runtime.elements import Find, Held, Hold, Synthetic, SyntheticReader, Tally, UntilTold
 from tests.unit.runtime.several_gpus import Collect, Collector, Gpus, Work, described, workers
 from tests.unit.runtime.test_lost_gpus import breaks
 from tests.waiting import wait_until
@@ -138,7 +138,8 @@ def kinds(messages: list[Message], stream: str) -> list[str]:
 
 
 def test_a_file_stops_where_it_is_and_goes_on_there() -> None:
-    sources: dict[str, SourceElement] = {"gate": Synthetic(frames=3000), "yard": Synthetic(frames=None)}
+    UntilTold.over.clear()
+    sources: dict[str, SourceElement] = {"gate": UntilTold(), "yard": Synthetic(frames=None)}
     pipeline, messages, order = started(sources, Find())
     for _ in range(3):
         before = frames("gate")
@@ -148,6 +149,7 @@ def test_a_file_stops_where_it_is_and_goes_on_there() -> None:
         wait_until(lambda others=others: frames("yard") > others + 500)  # type: ignore[misc]
         assert (frames("gate"), state(pipeline, "gate")) == (stopped, StreamState.PAUSED)
         pipeline.resume("gate")
+    UntilTold.over.set()
     wait_until(lambda: state(pipeline, "gate") is StreamState.ENDED)
     pipeline.stop()
     report = pipeline.wait()
@@ -155,7 +157,7 @@ def test_a_file_stops_where_it_is_and_goes_on_there() -> None:
     assert_accounted(report, stopped=True)
     order.check(report)
     gate = report.streams[0]
-    assert (gate.received, gate.processed, gate.reconnects) == (3000, 3000, 0)
+    assert (gate.processed, gate.reconnects) == (gate.received, 0)
     assert kinds(messages, "gate") == ["stream_started", *["stream_paused", "stream_resumed"] * 3, "stream_ended"]
 
 
@@ -335,12 +337,15 @@ def test_a_file_that_waits_for_its_turn_loses_it_while_it_is_paused() -> None:
 
 
 def test_streams_that_pause_and_go_on_at_random_lose_nothing() -> None:
-    sources: dict[str, SourceElement] = {name: Synthetic(frames=2000) for name in "abcd"}
+    UntilTold.over.clear()
+    sources: dict[str, SourceElement] = dict.fromkeys("abcd", UntilTold())
     pipeline, _, order = started(sources, Find(), Tally())
     changes = 0
     while any(status.state is not StreamState.ENDED for status in pipeline.status()):
         name = "abcd"[changes % 4]
         changes += 1
+        if changes == 40:
+            UntilTold.over.set()  # and some changes meet the ends of streams
         with suppress(ConfigurationError):  # it has ended
             change = pipeline.pause(name)
             if changes % 3:
@@ -350,8 +355,7 @@ def test_streams_that_pause_and_go_on_at_random_lose_nothing() -> None:
 
     assert_accounted(report)
     order.check(report)
-    assert [stream.processed for stream in report.streams] == [2000] * 4
-    assert changes > 4
+    assert [stream.processed for stream in report.streams] == [stream.received for stream in report.streams]
 
 
 def test_a_paused_file_goes_on_on_another_gpu_when_its_own_was_lost(gpus: Gpus, drivers: list[FakeCudaDriver]) -> None:

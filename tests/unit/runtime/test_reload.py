@@ -15,7 +15,7 @@ from sightline.errors import ConfigurationError, OperatorError, SightlineError
 from sightline.graph import BatchOptions, Message, MessageKind, Parallel, PipelineDescription, SourceElement, Step, Tee
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
-from tests.unit.runtime.elements import Find, Gated, Held, Hold, Remark, Synthetic, Tallied, Tally
+from tests.unit.runtime.elements import Find, Gated, Held, Hold, Remark, Synthetic, Tallied, Tally, UntilTold
 from tests.waiting import wait_until
 
 LIMIT_SECONDS = 300
@@ -114,24 +114,21 @@ def test_steps_may_be_moved_added_and_taken_away_and_no_frame_is_lost(after: tup
 
 
 def test_a_file_is_read_to_its_end_whatever_is_changed_meanwhile() -> None:
-    sources = {"yard": Synthetic(frames=3000), "gate": Synthetic(frames=3000)}
+    UntilTold.over.clear()
+    sources = {"yard": UntilTold(), "gate": UntilTold()}
     order = FrameOrder()
     pipeline, _ = started(described(Find(), Tally(id="t"), **sources), order=order)
-    labels = iter(range(1000))
-    changes = 0
-    while Tallied.built["t"].drained == 0 and changes < 30:
-        try:
-            pipeline.reload(described(Find(label=f"{next(labels)}"), Tally(id="t"), Hold(), **sources), prove=0).wait()
-        except ConfigurationError:
-            break
-        changes += 1
+    for number in range(30):
+        changed = described(Find(label=f"{number}"), Tally(id="t"), Hold(), **sources)
+        pipeline.reload(changed, prove=0).wait(LIMIT_SECONDS)
+    UntilTold.over.set()
 
     report = pipeline.wait()
     assert_accounted(report)
     order.check(report)
-    assert changes > 3
-    assert [stream.processed for stream in report.streams] == [3000, 3000]
-    assert len(Tallied.built["t"].frames) == 6000
+    received = [stream.received for stream in report.streams]
+    assert [stream.processed for stream in report.streams] == received
+    assert len(Tallied.built["t"].frames) == sum(received)
 
 
 def test_sources_come_go_and_start_again_as_is_described() -> None:
