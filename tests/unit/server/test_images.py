@@ -11,6 +11,7 @@ import pytest
 from sightline.media import Batch, Surface
 from sightline.server.images import Images, encoder
 from sightline.testing import make_frames
+from tests.waiting import LIMIT_SECONDS
 
 
 class Encoder:
@@ -35,8 +36,10 @@ def images(encode: Encoder) -> Images:
 
 
 @pytest.fixture
-def running(images: Images) -> Iterator[None]:
-    """Frames pass by all the time."""
+def running(images: Images, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Frames pass by all the time; an image stays the newest one, however slow the machine is."""
+    monkeypatch.setattr("sightline.server.images._SHORTEST_INTERVAL_SECONDS", LIMIT_SECONDS)
+    monkeypatch.setattr("sightline.server.images._FIRST_IMAGE_SECONDS", LIMIT_SECONDS)
     over = threading.Event()
     frames = make_frames(2)
 
