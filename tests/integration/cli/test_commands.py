@@ -283,12 +283,12 @@ def test_graph_prints_the_language_asked_for(language: str, begins: str, called:
     assert called("graph", "street.yaml", "--format", language).stdout.startswith(begins)
 
 
-def test_graph_draws_svg(called: Sightline) -> None:
-    assert ET.fromstring(called("graph", "street.yaml", "--format", "svg").stdout).tag.endswith("svg")
+def test_graph_draws_svg(sightline: Sightline) -> None:
+    assert ET.fromstring(sightline("graph", "street.yaml", "--format", "svg").stdout).tag.endswith("svg")
 
 
-def test_schema_is_json_schema_of_all_that_is_installed(called: Sightline) -> None:
-    schema = json.loads(called("schema").stdout)
+def test_schema_is_json_schema_of_all_that_is_installed(sightline: Sightline) -> None:
+    schema = json.loads(sightline("schema").stdout)
 
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert "jsonl" in schema["$defs"]["Step"]["anyOf"][1]["properties"]
