@@ -226,7 +226,7 @@ def test_a_server_is_asked_about_all_and_passes_on_what_is_about_one(gate: Serve
     assert gate.ask("/pipelines/gate/").text.startswith("<!doctype html>")
     assert gate.ask("/pipelines/gate/dashboard/app.js").status == 200
     assert [one["name"] for one in gate.ask("/pipelines/gate/status").json()["streams"]] == ["cam"]
-    assert gate.ask(f"{API}/gate/streams/cam/image.jpg").body.startswith(b"\xff\xd8")
+    wait_for(lambda: gate.ask(f"{API}/gate/streams/cam/image.jpg").body.startswith(b"\xff\xd8"))
     assert gate.ask("/").text.startswith("<!doctype html>")
     assert gate.ask(f"{API}/gate").json()["pipeline"] == "gate"
     document = gate.ask("/api/v1/openapi.json").json()
