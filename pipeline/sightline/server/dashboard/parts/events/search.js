@@ -8,6 +8,7 @@ const FILTERS = ["stream", "rule", "label", "kind", "attribute", "text"];
 const PAGE = 48;
 const MOST_EXPORTED = 20_000;
 const NEW_MS = 1500;
+const MOST_LOOKS = 10;
 const MARGIN = 0.05;
 const SHORTEST_SECONDS = 120;
 
@@ -87,17 +88,23 @@ export function useFound(pipeline, filters, span) {
     return () => asking.current?.abort();
   }, [key, isKnown]);
 
+  // The history may have an event later than it is announced, and never has what other filters leave out.
   const timer = useRef();
+  const announced = useRef();
   const look = async () => {
     timer.current = undefined;
+    const wanted = announced.current;
+    const { records } = await read(query({})).catch(() => ({ records: null }));
     const known = latest.current.state.records;
     if (!known) return;
     const ids = new Set(known.map((one) => one.id));
-    const { records } = await read(query({})).catch(() => ({ records: [] }));
-    setFresh(records.filter((one) => !ids.has(one.id)));
+    if (records) setFresh(records.filter((one) => !ids.has(one.id)));
+    wanted.looks += 1;
+    if (wanted.looks < MOST_LOOKS && !records?.some((one) => one.id === wanted.id)) timer.current ??= setTimeout(look, NEW_MS);
   };
   const { stream, rule, label, kind } = filters;
-  useEvents(isKnown && span.follows ? pipeline : null, { type: "event", stream, rule, label, kind }, () => {
+  useEvents(isKnown && span.follows ? pipeline : null, { type: "event", stream, rule, label, kind }, ({ id }) => {
+    announced.current = { id, looks: 0 };
     timer.current ??= setTimeout(look, NEW_MS);
   });
   useEffect(() => () => clearTimeout(timer.current), [key]);
