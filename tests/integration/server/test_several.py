@@ -242,10 +242,10 @@ def test_a_server_is_asked_about_all_and_passes_on_what_is_about_one(gate: Serve
         assert [one.name for one in client.pipeline("gate").streams()] == ["cam", "yard"]
     assert gate.ask(f"{API}/gate", token="").status == 401
     assert gate.ask("/pipelines/yard/").status == 404
-    metrics = gate.ask("/metrics").text
+    live = 'sightline_stream_state{pipeline="gate",stream="cam",state="live"} 1'
+    metrics = wait_for(lambda: next((text for text in [gate.ask("/metrics").text] if live in text), None))
     assert 'sightline_supervised_state{pipeline="gate",state="running"} 1' in metrics
     assert 'sightline_pipeline_running{pipeline="gate"} 1' in metrics
-    assert 'sightline_stream_state{pipeline="gate",stream="cam",state="live"} 1' in metrics
     assert lint(metrics) == ""
 
     # who may do what

@@ -33,7 +33,7 @@ def test_a_rule_is_an_object_with_its_counts(unchanged: Steered) -> None:
         ("zones-1", "zones", "zone", "plaza"),
     ]
     assert rules[1]["options"] == PLAZA
-    assert set(rules[0]["counts"]) == {"gate", "yard"}
+    wait_for(lambda: set(unchanged.viewer.ask("rules").json()[0]["counts"]) == {"gate", "yard"})
 
 
 def test_an_operator_moves_adds_and_removes_rules(steered: Steered) -> None:
