@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
@@ -11,7 +10,6 @@ from fastapi import APIRouter, Depends, Query, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from sightline.media.time import parse_duration_ns
-from sightline.server.answers import Threads
 from sightline.server.api.served import Operator, Served
 from sightline.server.api.streams import STREAM, check_stream
 from sightline.server.guard import Refused
@@ -38,7 +36,7 @@ class RecordRequest(BaseModel):
 def router_of(served: Served) -> APIRouter:
     """Make the routes."""
     router = APIRouter(tags=["streams"], dependencies=[Depends(served.known)])
-    pipeline, threads = served.pipeline, Threads()
+    pipeline = served.pipeline
 
     @router.get(
         f"{STREAM}/image.jpg",
@@ -47,14 +45,15 @@ def router_of(served: Served) -> APIRouter:
         responses={200: {"content": {"image/jpeg": {}}}},
     )
     async def show_image(stream: str, width: Width = LARGEST_WH[0]) -> Response:
-        """The newest frame as a small JPEG, as it leaves the last step that changes images, for a wall of cameras. It
-        is made at most four times a second, however many ask. While no frames come, it is the last one.
+        """The next frame as a small JPEG, as it leaves the last step that changes images, for a wall of cameras. It
+        is made at most four times a second, however many ask. When none comes within a second, it is the last one that
+        was shown; where none was, the first may take five seconds before the answer is 503.
         """
         check_stream(served, stream)
         if served.images is None:
             raise Refused(HTTPStatus.CONFLICT, "no installed package encodes images")
         served.images.keep(pipeline.description.sources)
-        return _image(await threads.run(partial(served.images.jpeg, stream, width=width)))
+        return _image(await served.images.newest(stream, width=width))
 
     @router.post(f"{STREAM}/record", summary="Record a stream", status_code=HTTPStatus.ACCEPTED)
     async def record(stream: str, actor: Operator, request: RecordRequest | None = None) -> dict[str, str]:
@@ -77,12 +76,14 @@ def router_of(served: Served) -> APIRouter:
         responses={200: {"content": {"image/jpeg": {}}}},
     )
     async def take_snapshot(stream: str, actor: Operator) -> Response:
-        """The next frame as JPEG in its full size, as it leaves the last step that changes images."""
+        """The next frame as JPEG in its full size, as it leaves the last step that changes images; 503 when none comes
+        within five seconds.
+        """
         del actor
         check_stream(served, stream)
         if served.snapshots is None:
             raise Refused(HTTPStatus.CONFLICT, "no installed package encodes images")
-        return _image(await threads.run(partial(served.snapshots.jpeg, stream)))
+        return _image(await served.snapshots.following(stream))
 
     return router
 
