@@ -24,6 +24,7 @@ input:
   frames: 16                     # action recognition: frames in one input, where the model leaves it open
   stride: 2                      # and how many frames lie from one to the next
 confidence: 0.3
+class_confidence: {person: 0.5}  # other values for some of the labels
 nms: {method: hard, iou: 0.45, class_agnostic: false, max_detections: 300}   # method: hard | soft | fusion | none
 trained_on: COCO 2017            # the data, so that a reader can tell where the model knows its way
 made_for: [street.mp4]           # only for a model that is useless elsewhere: the names of the files it is for
@@ -192,6 +193,7 @@ class ModelCard(Described):
     skeleton: tuple[Edge, ...] | None = None
     input: CardInput = CardInput()
     confidence: Fraction | None = None
+    class_confidence: Mapping[str, Fraction] = {}
     nms: CardNms = CardNms()
     trained_on: str | None = None
     made_for: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from pathlib import Path
 from sightline.graph.chosen import ChosenValue
 from sightline_plugins.heads.head import Candidates
 from sightline_plugins.infer.card import card_path
-from sightline_plugins.infer.detections import detection_rules
+from sightline_plugins.infer.detections import detection_rules, minimum_confidence
 from sightline_plugins.infer.options import PRECISION_VARIABLE, DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 
@@ -43,7 +43,9 @@ def box_values(element: DetectionElement, plan: ModelPlan) -> Iterator[tuple[str
         return
     card, rules = plan.card, detection_rules(element, plan)
     origin = _first(element.confidence, card.confidence, "default")
-    yield "confidence", ChosenValue(rules.confidence, origin)
+    yield "confidence", ChosenValue(minimum_confidence(element, plan), origin)
+    if card.class_confidence and element.confidence is None and not element.class_confidence:
+        yield "class_confidence", ChosenValue(dict(card.class_confidence), "card")
     for name in ("method", "iou", "class_agnostic", "max_detections"):
         own = element.nms.method if name == "method" else getattr(element, name)
         origin = _first(own, getattr(card.nms, name), "head")

@@ -45,11 +45,13 @@ def detection_rules(element: DetectionElement, plan: ModelPlan) -> DetectionRule
     """Return which boxes become objects, by the element's options, then the model card, then the head's defaults."""
     labels, confidence = plan.labels, minimum_confidence(element, plan)
     limits = np.full(len(labels) + 1, confidence, np.float32)
-    for name, value in element.class_confidence.items():
+    of_card = {} if element.confidence is not None else plan.card.class_confidence  # an option goes before the card
+    by_class = {**of_card, **element.class_confidence}
+    for name, value in by_class.items():
         limits[labels.index(name)] = value
     chosen = element.classes
     wanted = None if chosen is None else np.array([label in chosen for label in labels] + [False])
-    lowest = min(confidence, *element.class_confidence.values(), confidence)
+    lowest = min(confidence, *by_class.values(), confidence)
     return DetectionRules(_nms_options(element, plan), lowest, limits, wanted)
 
 

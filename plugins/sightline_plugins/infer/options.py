@@ -323,7 +323,7 @@ class DetectionElement(ModelElement):
     confidence: Fraction | None = None
     """Minimum confidence of an object. Default: the model card's value, else 0.25."""
     class_confidence: Mapping[str, Fraction] = {}
-    """Minimum confidence of some classes, by label."""
+    """Minimum confidence of some classes, by label. Default: the model card's values, unless `confidence` is set."""
     classes: tuple[str, ...] | None = None
     """Labels of the classes that become objects. Default: all."""
     iou: Fraction | None = None

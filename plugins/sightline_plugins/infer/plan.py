@@ -110,6 +110,7 @@ class _Planner:
         if not labels and head is not None and head.labels:
             labels, self.origins["labels"] = head.labels, "head"
         self._check_named(named, labels)
+        self._check_named([(("labels",), name) for name in self.card.class_confidence], labels)
         options = self._head_options(head)
         preprocessing = self._preprocessing(head, size_wh)
         if head is not None:

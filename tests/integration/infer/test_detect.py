@@ -126,6 +126,19 @@ def test_a_class_has_a_limit_of_its_own(model: Path) -> None:
     assert result.objects.labels() == ["pink"]
 
 
+@pytest.mark.parametrize(("confidence", "labels"), [(None, ["pink"]), (0.9, [])])
+def test_a_class_has_the_limit_of_the_card_unless_the_step_has_one(
+    model: Path, confidence: float | None, labels: list[str]
+) -> None:
+    model.with_suffix(".yaml").write_text("confidence: 0.9\nclass_confidence: {pink: 0.4}\n")
+    rgb = image((1, 1, "yellow"), (4, 4, "pink")) // 2
+    seen = Frame(Stream("cam"), 0, 0, surface_from_rgb(rgb, pixel_format=PixelFormat.RGB24))
+
+    (result,) = run_element(detect(model, confidence=confidence), [Batch((seen,))])
+
+    assert result.objects.labels() == labels
+
+
 def test_a_region_is_searched_alone_and_gives_boxes_in_frame_pixels(model: Path) -> None:
     rgb = np.zeros((64, 128, 3), np.uint8)
     rgb[16:24, 72:80] = (255, 255, 0)
