@@ -32,8 +32,8 @@ def job_for(asked: argparse.Namespace, *, streams: int) -> Job:
         clip = ROOT / "sample_videos" / "street.mp4"
     model = Path(asked.model or DATA / "models" / _MODEL)
     if not asked.model and not model.exists():
-        folder = pulled(_ENTRY)
-        if folder is None:
+        stored = pulled(_ENTRY)
+        if stored is None:
             raise SystemExit(f"there is no model: `sightline models pull {_ENTRY}`, or give {_MODEL} as --model")
-        model = folder / entry.model_file
+        model = stored
     return Job(clip, model, entry.labels_file, Path(), streams, 1, asked.confidence)

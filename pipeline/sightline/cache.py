@@ -1,4 +1,4 @@
-"""Folders of this user: models of the catalogue, and what takes long to make and could be made again (compiled models,
+"""Folders of this user: the store of models, and what takes long to make and could be made again (compiled models,
 facts about files).
 """
 
@@ -15,8 +15,8 @@ VARIABLE = "SIGHTLINE_CACHE"
 MODELS_VARIABLE = "SIGHTLINE_MODELS"
 
 
-def catalogue_folder() -> Path:
-    """Return where models of the catalogue are kept: `$SIGHTLINE_MODELS`, else `$XDG_DATA_HOME/sightline/models`, else
+def store_folder() -> Path:
+    """Return where the store of models is: `$SIGHTLINE_MODELS`, else `$XDG_DATA_HOME/sightline/models`, else
     `~/.local/share/sightline/models`. It need not exist yet.
     """
     if given := os.environ.get(MODELS_VARIABLE):

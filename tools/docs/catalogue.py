@@ -20,8 +20,8 @@ $ sightline models list
 $ sightline models pull yolox-nano
 ```
 
-Then `detect: {model: yolox-nano}` takes it: the file, its card and its labels lie in
-`~/.local/share/sightline/models` (`$XDG_DATA_HOME/sightline/models`, or the folder that `SIGHTLINE_MODELS` names). A
+Then `detect: {model: yolox-nano}` takes it: the file, its card and its labels are a version in the
+[store](store.md) (`~/.local/share/sightline/models`, or the folder that `SIGHTLINE_MODELS` names). A
 file of that name beside the pipeline goes first. Nothing is downloaded by `run` or `check`: a model that is not on
 the machine is a mistake, with the command that brings it.
 

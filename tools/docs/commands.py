@@ -32,12 +32,12 @@ VARIABLES: Mapping[str, str] = {
     "Default: `auto`. See [Models](../guide/models.md#precision-float32-16-and-8-bits).",
     "SIGHTLINE_GPU_MEMORY_FRACTION": "Part of the free memory of a GPU that a run uses, such as `0.5`; else `0.8`. "
     "See [On a GPU](../guide/gpu.md#memory).",
-    "SIGHTLINE_MODELS": "Folder of the models that `sightline models pull` brought. Default: `sightline/models` in "
+    "SIGHTLINE_MODELS": "Folder of the [store of models](../guide/store.md). Default: `sightline/models` in "
     "`XDG_DATA_HOME`, else `~/.local/share/sightline/models`.",
     "SIGHTLINE_MODELS_MIRROR": "Where `sightline models pull` takes files from instead of their sources: a URL or a "
     "folder that has `NAME/NAME.onnx`.",
     "HTTPS_PROXY": "Proxy for `sightline models pull`, as for other programs.",
-    "XDG_DATA_HOME": "Parent of the folder of models, as for other programs.",
+    "XDG_DATA_HOME": "Parent of the store of models, as for other programs.",
     "XDG_CACHE_HOME": "Parent of the cache folder, as for other programs.",
     "CAMERA_USER": "`NAME:PASSWORD` that `sightline camera` asks for, instead of `--user`.",
 }

@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 import click
 
-from sightline.cache import VARIABLE, cache_folder
+from sightline.cache import MODELS_VARIABLE, VARIABLE, cache_folder, store_folder
 from sightline.cli.options import debug_option
 from sightline.cli.text import columns, output_width
 from sightline.libraries import OPENCV, clash, import_advice, import_silently, installed_versions
@@ -57,6 +57,7 @@ def _system() -> Iterator[tuple[str, str]]:
     yield "precisions", _precisions()
     yield "memory", _memory()
     yield "cache", _cache()
+    yield "models", _models()
     yield "open files", f"at most {soft}{few}"
 
 
@@ -70,6 +71,16 @@ def _cache() -> str:
         return f"{obstacle}; compiled models are not kept: set {VARIABLE} to another folder, or to off"
     sizes = [path.stat().st_size for path in folder.rglob("*.*") if path.is_file()]
     return f"{folder}: {sum(sizes) / 2**20:.1f} MiB in {len(sizes)} files"
+
+
+def _models() -> str:
+    folder = store_folder()
+    versions = [record.parent for record in folder.glob("*/*/model.json")]
+    if not versions:
+        return f"none in {folder} ({MODELS_VARIABLE}): `sightline models` adds and pulls them"
+    size = sum(path.stat().st_size for version in versions for path in version.rglob("*") if path.is_file())
+    counted = f"{len(versions)} version{'s' if len(versions) > 1 else ''}"
+    return f"{folder}: {size / 2**20:.1f} MiB in {counted} (`sightline models list`, `sightline models verify`)"
 
 
 def _precisions() -> str:

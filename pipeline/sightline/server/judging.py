@@ -112,7 +112,7 @@ def model_problem(path: str, roots: Sequence[Path], *, most_bytes: int) -> str |
     if problem := input_problem(path, roots):
         return problem
     if Path(path).suffix.lower() != ".onnx":
-        return "the API may name ONNX files (.onnx) and models of the catalogue only"
+        return "the API may name ONNX files (.onnx) and models of the store and the catalogue only"
     try:
         size = Path(path).stat().st_size
     except OSError:  # reported by the check of the configuration

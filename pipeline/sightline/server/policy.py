@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from sightline.cache import catalogue_folder
+from sightline.cache import store_folder
 from sightline.config.checks import placed
 from sightline.config.document import InvalidConfiguration, Items, Key, LocatedProblem, Node, Place, Scalar
 from sightline.errors import ConfigurationError, OutputError
@@ -69,7 +69,7 @@ def _checked_folder(path: Path) -> Path:
 
 
 class Policy(Described):
-    """What the API may name. Without options: cameras by RTSP that are other machines, models of the catalogue, and
+    """What the API may name. Without options: cameras by RTSP that are other machines, models of the store, and
     outputs below the output folder.
     """
 
@@ -305,7 +305,7 @@ class _Judge:
         if leaf.role is PathRole.OUTPUT:
             return self._output(text, streams)
         if leaf.role is PathRole.INPUT_URI or isinstance(leaf.value, Path):
-            roots = (*self._policy.files, catalogue_folder()) if leaf.reach is Reach.MODEL else self._policy.files
+            roots = (*self._policy.files, store_folder()) if leaf.reach is Reach.MODEL else self._policy.files
             if leaf.reach is Reach.MODEL:
                 return model_problem(text, roots, most_bytes=self._policy.largest_model_bytes)
             return input_problem(text, roots)

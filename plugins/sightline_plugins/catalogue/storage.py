@@ -1,26 +1,67 @@
-"""The models of the catalogue on this machine: one folder each, with model, card, labels and licence."""
+"""The models of the catalogue on this machine: versions in the store, each with model, card, labels and licence."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
-from sightline.cache import catalogue_folder
+from sightline.errors import ModelError
+from sightline.graph.outputs import output_error
 from sightline_plugins.catalogue.entries import Entry, entry_names, find_entry
+from sightline_plugins.store import Accuracy, Origin, Store, Stored
+from sightline_plugins.store.record import new_record
 
 LICENCE_FILE = "licence.txt"
+_DOWNLOADS = ".downloads"
 
 
-def entry_folder(name: str) -> Path:
-    """Return the folder of an entry on this machine."""
-    return catalogue_folder() / name
+def download_folder(name: str) -> Path:
+    """Return where the file of an entry is brought to, before it goes into the store."""
+    return Store().folder / _DOWNLOADS / name
 
 
 def pulled(name: str) -> Path | None:
     """Return the model file of an entry that is on this machine; None where it is not. Its content is not read."""
     if name not in entry_names():
         return None
-    path = entry_folder(name) / f"{name}.onnx"
-    return path if path.is_file() and path.with_suffix(".yaml").is_file() else None
+    store, entry = Store(), find_entry(name)
+    for version in reversed(store.versions(name)):
+        with suppress(ModelError):
+            found = store.stored(name, version)
+            if found.record.origin == _origin(entry) and found.torn is None:
+                return found.model
+    return None
+
+
+def keep(entry: Entry, file: Path) -> Stored:
+    """Move the file of an entry into the store, with its card, labels and licence. Raises OutputError."""
+    store = Store()
+    with store.adding() as folder:
+        try:
+            file.replace(folder / entry.model_file)
+            write_beside(folder, entry.name)
+        except OSError as error:
+            raise output_error(store.folder / entry.name, error, doing="write") from error
+        record = new_record(
+            name=entry.name,
+            task=entry.task,
+            model=entry.model_file,
+            origin=_origin(entry),
+            added=datetime.now(UTC).isoformat(timespec="seconds"),
+            head=entry.card.get("head"),
+            classes=len(entry.classes) or None,
+            licence=str(entry.licence),
+            trained_on=entry.trained_on,
+            source=entry.source,
+            accuracy=tuple(Accuracy(one.what, one.value, one.on) for one in entry.measured),
+        )
+        stored, _ = store.publish(folder, record, version=None)
+    return stored
+
+
+def _origin(entry: Entry) -> Origin:
+    return Origin("catalogue", entry.url)
 
 
 def write_beside(folder: Path, name: str) -> None:

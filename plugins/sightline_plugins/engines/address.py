@@ -1,6 +1,6 @@
-"""Where a model is: a file, a name of the catalogue, or an address where it is served.
+"""Where a model is: a file, a name of the catalogue or of the store, or an address where it is served.
 
-An address is `grpc://HOST:PORT/NAME[/VERSION]` or `http://HOST:PORT/NAME[/VERSION]`.
+A model of the store is `store:NAME` or `store:NAME@VERSION`. An address is `grpc://HOST:PORT/NAME[/VERSION]` or `http://HOST:PORT/NAME[/VERSION]`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, StringConstraints, ValidationInfo
 
+from sightline.errors import ConfigurationError, ModelError
 from sightline.graph.fields import BASE_FOLDER, InputPath, Reach, is_there, is_url
 from sightline.graph.wording import suggest
+from sightline_plugins.store.record import SCHEME
 
 _FORM = r"^(grpc|http)://([^/?#@\s]+:\d{1,5})/([^/?#\s]+)(?:/(\d+))?$"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -22,11 +24,14 @@ _HOW = "a served model is written grpc://HOST:PORT/NAME or http://HOST:PORT/NAME
 
 
 def file_of_name(text: str, *, base: Path | None = None) -> Path | None:
-    """Return the file of a model that is named as the catalogue does (`yolox-nano`); None for the path of a file.
+    """Return the file of a model that is named: `store:plates@2`, or `yolox-nano` of the catalogue; None for a path.
 
     A file of that name, relative to `base`, goes before the catalogue. Raises ValueError for a model that is not on
-    this machine, with the command that brings it, and for a name that is nearly one of the catalogue.
+    this machine, with the command that brings it, for one that is damaged, and for a name that is nearly one of the
+    catalogue.
     """
+    if text.startswith(SCHEME):
+        return _stored(text)
     if _NAME.fullmatch(text) is None or is_there((base or Path()) / text):
         return None
     from sightline_plugins.catalogue import entry_names, pulled
@@ -43,6 +48,15 @@ def file_of_name(text: str, *, base: Path | None = None) -> Path | None:
     return None
 
 
+def _stored(text: str) -> Path:
+    from sightline_plugins.store import Store
+
+    try:
+        return Store().usable(text).model
+    except (ConfigurationError, ModelError) as error:
+        raise ValueError(str(error)) from error
+
+
 def _found(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str):
         return value
@@ -56,8 +70,8 @@ def _found(value: object, info: ValidationInfo) -> object:
 ModelSource = Annotated[
     InputPath | Annotated[str, StringConstraints(pattern=_FORM)], BeforeValidator(_found), Reach.MODEL
 ]
-"""An ONNX file as `InputPath` takes it, a name of the catalogue, which becomes the path of its file, or the address of
-a served model, which stays a `str`."""
+"""An ONNX file as `InputPath` takes it, a name of the catalogue or of the store, which becomes the path of its file, or
+the address of a served model, which stays a `str`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sightline.graph.inspection import ModelWork
@@ -27,6 +29,9 @@ from sightline_plugins.infer.targets import (
     region_placements,
     tile_placements,
 )
+from sightline_plugins.store import stored_model
+
+_NO_ORIGIN: Mapping[str, str] = MappingProxyType({})
 
 
 def build_operator(
@@ -40,7 +45,15 @@ def build_operator(
         plan=plan,
         element_id=site.element_id or element.name,
         warn=site.warn,
+        origin=_origin(element, plan),
     )
+
+
+def _origin(element: ModelElement, plan: ModelPlan) -> Mapping[str, str]:
+    """Return what the report says of where the model comes from: its name in the store, and its licence."""
+    stored = stored_model(element.model) if isinstance(element.model, Path) else None
+    name = {} if stored is None else {"stored": str(stored.reference)}
+    return {**name, **({} if plan.card.licence is None else {"licence": plan.card.licence})}
 
 
 def target_selector(element: ModelElement, plan: ModelPlan) -> TargetSelector:
@@ -94,7 +107,9 @@ class ModelOperator(Operator):
         plan: ModelPlan,
         element_id: str,
         warn: Callable[[str], None],
+        origin: Mapping[str, str] = _NO_ORIGIN,
     ) -> None:
+        self._origin = origin
         self.runs = 0
         self.saved = 0
         self.invalid_outputs = 0
@@ -146,8 +161,10 @@ class ModelOperator(Operator):
         return _PendingBatch(self, batch, jobs)
 
     def totals(self) -> Mapping[str, Any]:
-        """Return the report of the predictor, the counts of requests, and those of the postprocessor."""
-        counted: dict[str, Any] = {**self.engine_report(), "runs": self.runs}
+        """Return the report of the predictor, name in the store and licence of the model, the counts of requests, and
+        those of the postprocessor.
+        """
+        counted: dict[str, Any] = {**self.engine_report(), **self._origin, "runs": self.runs}
         if self.saved:
             counted["saved"] = self.saved
         if self.invalid_outputs:

@@ -107,8 +107,9 @@ class ModelElement(Element):
     """The `task` of its model cards, and of the heads that fit."""
 
     model: ModelSource
-    """The ONNX file, a model of the catalogue (`yolox-nano`, after `sightline models pull yolox-nano`), or one that
-    Triton serves: `grpc://HOST:PORT/NAME` or `http://HOST:PORT/NAME`."""
+    """The ONNX file, a model of the store (`store:plates@2`; `store:plates` is its newest version), one of the
+    catalogue (`yolox-nano`, after `sightline models pull yolox-nano`), or one that Triton serves:
+    `grpc://HOST:PORT/NAME` or `http://HOST:PORT/NAME`."""
     head: str | None = None
     """The head that decodes the outputs; the guide to models lists them. Default: recognised from the outputs."""
     head_options: Mapping[str, Any] = {}
@@ -249,7 +250,12 @@ class ModelElement(Element):
             )
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
-        """Check model, card, labels, head, engine, precision, regions, and options that exclude each other."""
+        """Check model, card, labels, head, engine, precision, regions, and options that exclude each other. Of a model
+        in the store, all files are compared with their SHA-256.
+        """
+        damage = self._damage()
+        if damage is not None:
+            return [Problem(damage, ("model",))]
         plan, problems = self.plan()
         return [*problems, *(self.plan_problems(plan) if plan else ()), *self._option_problems(context)]
 
@@ -288,6 +294,12 @@ class ModelElement(Element):
                 if not any(fnmatchcase(stream, glob) for stream in context.streams)
             ]
         return problems
+
+    def _damage(self) -> str | None:
+        from sightline_plugins.store import stored_model
+
+        stored = stored_model(self.model) if isinstance(self.model, Path) else None
+        return None if stored is None else stored.damage
 
     def _engine_problem(self, context: CheckContext) -> str | None:
         from sightline_plugins.engines.kinds import check_engine

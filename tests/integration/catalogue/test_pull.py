@@ -15,6 +15,7 @@ import pytest
 
 from sightline.cli.main import execute
 from sightline_plugins.catalogue import find_entry
+from sightline_plugins.store import Store
 from tests.integration.catalogue.server import Behaviour, serving
 
 NAME = "yunet"
@@ -52,12 +53,17 @@ def pull_apart(folder: Path, mirror: str, *options: str) -> subprocess.Completed
     )
 
 
+def model_in(store: Path) -> Path:
+    """Where the store has the model once it was pulled."""
+    return store / NAME / "1" / f"{NAME}.onnx"
+
+
 def failure(folder: Path, behaviour: Behaviour, *options: str) -> str:
     """The message of a pull that has to fail; no model may be there then."""
     with serving(behaviour) as mirror:
         done = pull(folder, mirror, *options)
     assert done.returncode == 1, done.stderr
-    assert not (folder / NAME / f"{NAME}.onnx").exists()
+    assert not (folder / NAME).exists()
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert "Traceback" not in done.stderr
     return line
@@ -68,13 +74,14 @@ def test_a_pulled_model_is_whole_and_has_its_card(tmp_path: Path, content: bytes
         done = pull_apart(tmp_path, mirror)
 
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / NAME / f"{NAME}.onnx").read_bytes() == content
-    assert sorted(path.name for path in (tmp_path / NAME).iterdir()) == [
-        ".lock",
+    assert model_in(tmp_path).read_bytes() == content
+    assert sorted(path.name for path in (tmp_path / NAME / "1").iterdir()) == [
         "licence.txt",
+        "model.json",
         f"{NAME}.onnx",
         f"{NAME}.yaml",
     ]
+    assert Store(tmp_path).find(NAME).damage is None
 
 
 def test_a_model_that_is_here_is_not_asked_for_again(tmp_path: Path, content: bytes) -> None:
@@ -94,7 +101,7 @@ def test_a_download_that_breaks_off_goes_on_where_it_ended(tmp_path: Path, conte
 
     assert done.returncode == 0, done.stderr
     assert behaviour.asked == ["", "bytes=100000-", "bytes=150000-"]
-    assert (tmp_path / NAME / f"{NAME}.onnx").read_bytes() == content
+    assert model_in(tmp_path).read_bytes() == content
 
 
 def test_what_was_received_is_kept_for_the_next_attempt(tmp_path: Path, content: bytes) -> None:
@@ -113,7 +120,7 @@ def test_a_server_without_ranges_begins_again(tmp_path: Path, content: bytes) ->
         done = pull(tmp_path, mirror)
 
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / NAME / f"{NAME}.onnx").read_bytes() == content
+    assert model_in(tmp_path).read_bytes() == content
 
 
 def test_a_redirection_is_followed(tmp_path: Path, content: bytes) -> None:
@@ -126,7 +133,7 @@ def test_another_content_is_refused_and_removed(tmp_path: Path, content: bytes) 
 
     assert "is another file than the catalogue names" in message
     assert find_entry(NAME).sha256[:16] in message
-    assert not (tmp_path / NAME / f"{NAME}.onnx.part").exists()
+    assert not list(tmp_path.rglob("*.part"))
 
 
 def test_a_file_that_is_too_long_is_refused(tmp_path: Path, content: bytes) -> None:
@@ -169,7 +176,7 @@ def test_a_folder_takes_the_place_of_the_network(tmp_path: Path, shared_data: Pa
     done = pull(tmp_path, "http://127.0.0.1:9", "--from", str(shared_data / "models"))
 
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / NAME / f"{NAME}.onnx").read_bytes() == content
+    assert model_in(tmp_path).read_bytes() == content
 
 
 def test_a_folder_without_the_file_says_what_it_should_have(tmp_path: Path) -> None:
@@ -194,7 +201,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, content: bytes)
         done = pull(tmp_path / "models", mirror)
 
     assert done.returncode == 1
-    assert f"error: cannot write {tmp_path / 'models' / NAME}" in done.stderr
+    assert f"error: cannot write {tmp_path / 'models'}" in done.stderr
 
 
 def test_a_full_disk_is_told_and_leaves_no_model(tmpfs: Path, content: bytes) -> None:
@@ -208,7 +215,7 @@ def test_a_full_disk_is_told_and_leaves_no_model(tmpfs: Path, content: bytes) ->
     assert done.returncode == 1
     assert "the disk is full" in done.stderr.lower()
     assert again.returncode == 0, again.stderr
-    assert (tmpfs / NAME / f"{NAME}.onnx").read_bytes() == content
+    assert model_in(tmpfs).read_bytes() == content
 
 
 def test_two_at_once_download_once(tmp_path: Path, content: bytes) -> None:
@@ -249,4 +256,4 @@ def test_on_a_terminal_the_licence_is_asked_for(tmp_path: Path, content: bytes, 
 
     assert process.returncode == code, told
     assert b"Trained on: WIDER FACE" in told
-    assert (tmp_path / NAME / f"{NAME}.onnx").exists() is (code == 0)
+    assert model_in(tmp_path).exists() is (code == 0)

@@ -12,18 +12,17 @@ import pytest
 from tests.integration.cli.conftest import Sightline, command
 
 from sightline.config import load_description
-from sightline_plugins.catalogue.storage import write_beside
+from sightline_plugins.catalogue import find_entry
+from sightline_plugins.catalogue.storage import keep
 from sightline_plugins.commands.new.wishes import WANTS
 
 
 @pytest.fixture(autouse=True)
 def models(tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine that has one model of the catalogue."""
-    folder = tmp_path / "models" / "fastestdet"
-    folder.mkdir(parents=True)
-    shutil.copy(shared_data / "models" / "FastestDet.onnx", folder / "fastestdet.onnx")
-    write_beside(folder, "fastestdet")
     monkeypatch.setenv("SIGHTLINE_MODELS", str(tmp_path / "models"))
+    brought = shutil.copy(shared_data / "models" / "FastestDet.onnx", tmp_path / "brought.onnx")
+    keep(find_entry("fastestdet"), Path(brought))
     return tmp_path / "models"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import cv2
@@ -17,7 +18,7 @@ from sightline.graph import Element
 from sightline.media import Objects
 from sightline_plugins import Classify, Detect, Embed, Read, Replay, Segment
 from sightline_plugins.catalogue import entries, find_entry
-from sightline_plugins.catalogue.storage import write_beside
+from sightline_plugins.catalogue.storage import keep
 from sightline_plugins.commands.evaluate.annotations import Annotations
 from sightline_plugins.commands.evaluate.scores import score_detections
 from sightline_plugins.commands.model_step import model_step
@@ -46,10 +47,7 @@ def pulled(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """All models at hand, as `sightline models pull` leaves them."""
     monkeypatch.setenv("SIGHTLINE_MODELS", str(tmp_path))
     for name, (file, _) in AT_HAND.items():
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / f"{name}.onnx").symlink_to(shared_data / "models" / file)
-        write_beside(folder, name)
+        keep(find_entry(name), Path(shutil.copy(shared_data / "models" / file, tmp_path / file)))
 
 
 def measured(name: str) -> float:

@@ -9,7 +9,8 @@ import pytest
 
 from sightline.config import InvalidConfiguration, load_description
 from sightline_plugins import Detect
-from sightline_plugins.catalogue.storage import write_beside
+from sightline_plugins.catalogue import find_entry
+from sightline_plugins.catalogue.storage import keep
 
 PIPELINE = """
 sources: {{cam: {{pattern: bars, frames: 2}}}}
@@ -19,15 +20,11 @@ pipeline:
 
 
 @pytest.fixture
-def here(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of models in which something lies under the name of an entry."""
+def here(tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store in which something lies under the name of an entry."""
     monkeypatch.setenv("SIGHTLINE_MODELS", str(tmp_path / "models"))
-    folder = tmp_path / "models" / "yolox-nano"
-    folder.mkdir(parents=True)
-    shutil.copy(repository / "models" / "street.onnx", folder / "yolox-nano.onnx")
-    write_beside(folder, "yolox-nano")
-    shutil.copy(repository / "models" / "street.yaml", folder / "yolox-nano.yaml")
-    return folder / "yolox-nano.onnx"
+    file = shutil.copy(shared_data / "models" / "yolox_nano.onnx", tmp_path / "brought.onnx")
+    return keep(find_entry("yolox-nano"), Path(file)).model
 
 
 def loaded(folder: Path, model: str) -> Path | str:

@@ -16,6 +16,8 @@ from sightline.graph.fields import reach_of, role_of
 from sightline.graph.telemetry import TelemetryOptions
 from sightline.graph.tree import OutboxOptions, SourcesFile
 from sightline.server.policy import Policy
+from sightline_plugins.store import Origin, Store
+from sightline_plugins.store.record import new_record
 
 BARS = source_from({"pattern": "bars", "frames": 1})
 CAMERA = source_from("rtsp://me:secret@10.0.0.7/main")
@@ -131,6 +133,23 @@ def test_models_are_onnx_files_below_the_folders_or_of_the_catalogue(models: Pat
     assert all(found(f"allowed/{name}") for name in ("a.pt", "a.pkl", "a.onnx.pkl", "a.engine"))
     assert found("allowed/a.onnx", Policy(files=(models / "allowed",), largest_model_bytes=99))
     assert found("allowed/a.onnx", Policy())
+
+
+def test_a_model_of_the_store_is_admitted_by_its_name_and_by_no_link(models: Path) -> None:
+    store = Store()
+    with store.adding() as folder:
+        (folder / "plates.onnx").write_bytes(b"x")
+        origin = Origin("onnx", "somewhere")
+        record = new_record(name="plates", task="detect", model="plates.onnx", origin=origin, added="2026-11-26")
+        stored, _ = store.publish(folder, record, version=None)
+
+    assert refusals(pipeline({"detect": {"model": "store:plates"}})) == {}
+    assert refusals(pipeline({"detect": {"model": "store:plates@1"}}), policy=Policy(largest_model_bytes=1)) == {}
+
+    stored.model.unlink()
+    (models / "elsewhere" / "one.onnx").write_bytes(b"x")
+    stored.model.symlink_to(models / "elsewhere" / "one.onnx")
+    assert list(refusals(pipeline({"detect": {"model": "store:plates"}}))) == ["pipeline.0.detect.model"]
 
 
 def test_files_that_steps_read_are_below_the_folders(models: Path) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import click
 
+from sightline_plugins.commands.models.add import add
 from sightline_plugins.commands.models.listing import list_models
 from sightline_plugins.commands.models.pull import pull
+from sightline_plugins.commands.models.remove import remove
 from sightline_plugins.commands.models.show import show
+from sightline_plugins.commands.models.verify import verify
 
 
-@click.group("models", short_help="List and pull models of the catalogue; show what a model is and finds.")
+@click.group("models", short_help="Keep models by name and version, pull those of the catalogue, show what one is.")
 def command() -> None:
-    """Commands about models: the catalogue, and files."""
+    """Commands about models: the store of this machine, the catalogue, and files."""
 
 
-command.add_command(list_models)
-command.add_command(pull)
-command.add_command(show)
+for _one in (add, list_models, pull, remove, show, verify):
+    command.add_command(_one)

@@ -30,6 +30,7 @@ from sightline_plugins.infer.options import DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
 from sightline_plugins.infer.precision import file_digest, find_quantized
 from sightline_plugins.infer.tasks import TaskChoice, signature_of
+from sightline_plugins.store import Record, Store, stored_model
 
 _LABEL_FILES = (".names", ".txt", ".labels")
 _MOST_FILES = 200
@@ -108,9 +109,12 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """A model. Parts are None where `problems` prevent them, and `file` for a served model."""
+    """A model. Parts are None where `problems` prevent them, `file` for a served model, and `stored` for a model that
+    is not in a store. `model` is what a pipeline names it by.
+    """
 
     model: str
+    stored: Record | None
     file: FileFacts | None
     metadata: Mapping[str, str]
     inputs: tuple[Port, ...]
@@ -146,12 +150,16 @@ def describe(
         except (ConfigurationError, DeviceUnavailable, ModelError) as error:
             messages.append(str(error))
     labels = None if plan is None else _labels(element, plan)
-    options = {"model": str(element.model), **given}
+    stored = stored_model(element.model) if isinstance(element.model, Path) else None
+    in_store = stored is not None and stored.folder.is_relative_to(Store().folder)
+    model = str(stored.reference if stored is not None and in_store else element.model)
+    options = {"model": model, **given}
     if labels is not None and labels.file_beside is not None and not labels.names:
         options["labels"] = labels.file_beside
     file, inputs, outputs = _file(element.model, facts)
     description = ModelDescription(
-        model=str(element.model),
+        model=model,
+        stored=None if stored is None else stored.record,
         file=file,
         metadata=dict(facts.metadata),
         inputs=inputs,

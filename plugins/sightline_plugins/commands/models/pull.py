@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,11 +46,11 @@ def _names_that_begin(ctx: click.Context, param: click.Parameter, incomplete: st
 )
 @debug_option
 def pull(names: tuple[str, ...], folder: Path | None, accept_licence: bool, stall_timeout: float) -> None:
-    """Bring models to this machine: the file, its card, its labels and its licence.
+    """Bring models of the catalogue into the store: the file, its card, its labels and its licence.
 
     The file is checked by size and SHA-256. A download that broke off goes on where it ended. Proxies are those of the
     environment (HTTPS_PROXY); SIGHTLINE_MODELS_MIRROR names a mirror, a URL or a folder that has NAME/NAME.onnx, and
-    SIGHTLINE_MODELS where models are kept. The licence is asked for once.
+    SIGHTLINE_MODELS the folder of the store. The licence is asked for once.
     """
     from sightline.errors import ConfigurationError
     from sightline.graph.wording import suggest
@@ -69,40 +68,40 @@ def pull(names: tuple[str, ...], folder: Path | None, accept_licence: bool, stal
 def _pull(entry: Entry, *, folder: Path | None, accepted: bool, stall_timeout: float) -> None:
     from sightline.graph.outputs import output_error
     from sightline_plugins.catalogue import pulled
-    from sightline_plugins.catalogue.storage import entry_folder, write_beside
+    from sightline_plugins.catalogue.storage import download_folder, keep
 
-    target = entry_folder(entry.name)
+    target = download_folder(entry.name)
     try:
         target.mkdir(parents=True, exist_ok=True)
         with _locked(target / ".lock"):
-            if pulled(entry.name) is not None:
-                click.echo(f"{entry.name} is here: {target / entry.model_file}")
-                return
-            _ask(entry, accepted=accepted)
-            with _progress(entry) as progress:
-                _bring(entry, target, folder=folder, progress=progress, stall_timeout=stall_timeout)
-            with tempfile.TemporaryDirectory(dir=target) as aside:
-                write_beside(Path(aside), entry.name)
-                for file in sorted(Path(aside).iterdir(), reverse=True):
-                    file.replace(target / file.name)
+            here = pulled(entry.name)
+            if here is None:
+                _ask(entry, accepted=accepted)
+                with _progress(entry) as progress:
+                    file = _bring(entry, target, folder=folder, progress=progress, stall_timeout=stall_timeout)
+                stored = keep(entry, file)
     except OSError as error:
         raise output_error(target, error, doing="write") from error
-    click.echo(f"{entry.name}: {target / entry.model_file} ({entry.licence})")
+    if here is not None:
+        click.echo(f"{entry.name} is here: {here}")
+        return
+    click.echo(f"{entry.name}: {stored.model} ({entry.licence})")
     click.echo(f"  use it with `{entry.task}: {{model: {entry.name}}}`; `sightline models show {entry.name}` says more")
 
 
 def _bring(
     entry: Entry, target: Path, *, folder: Path | None, progress: Callable[[int], None], stall_timeout: float
-) -> None:
+) -> Path:
     from sightline_plugins.catalogue.download import Wanted, bring, bring_member
 
     file, archive = target / entry.model_file, entry.archive
     wanted = Wanted(entry.url, entry.sha256, entry.bytes, f"{entry.name}/{entry.model_file}")
     if archive is None:
         bring(wanted, file, folder=folder, progress=progress, stall_timeout=stall_timeout)
-        return
+        return file
     packed = Wanted(entry.url, archive.sha256, archive.bytes, f"{entry.name}/{entry.url.rpartition('/')[2]}")
     bring_member(packed, archive.member, wanted, file, folder=folder, progress=progress, stall_timeout=stall_timeout)
+    return file
 
 
 def _ask(entry: Entry, *, accepted: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sightline_plugins.commands.model_step import model_step, parse_settings, setting_option, task_option
+from sightline_plugins.commands.models.store_options import store_of, store_option
 
 if TYPE_CHECKING:
     from sightline_plugins.commands.models.describe import ModelDescription
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 @click.argument("model")
 @task_option
 @setting_option
+@store_option
 @click.option(
     "--image", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Run it once on an image or clip."
 )
@@ -35,12 +37,14 @@ def show(
     model: str,
     task: str | None,
     settings: tuple[str, ...],
+    store_folder: Path | None,
     image: Path | None,
     output: Path | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Show what MODEL, an ONNX file or a served model, is, and how a step would run it.
+    """Show what MODEL is, and how a step would run it: an ONNX file, a model of the catalogue (yolox-nano) or of the
+    store (store:plates@2), or a served model.
 
     Prints its inputs and outputs, the step and the head that fit and why, the labels, every value of the
     pre-processing with its origin, the engine on this machine, and the YAML of the step. With --image the step runs
@@ -51,8 +55,11 @@ def show(
     from sightline.errors import ConfigurationError
     from sightline_plugins.commands.models.describe import describe
     from sightline_plugins.commands.models.on_image import check_output, run_on_image
+    from sightline_plugins.store.record import SCHEME
 
     given = parse_settings(settings)
+    if store_folder is not None and model.startswith(SCHEME):
+        model = str(store_of(store_folder).usable(model).model)
     element, choice = model_step(model, task, settings)
     if image is None and output is not None:
         raise ConfigurationError("--output is for the results on an image: give --image")

@@ -21,6 +21,7 @@ from sightline_plugins.commands.models.describe import (
 )
 from sightline_plugins.commands.models.on_image import ImageResult
 from sightline_plugins.infer.chosen import origin_text
+from sightline_plugins.store import Record
 
 WIDTH = 100
 _NAME = 12
@@ -39,6 +40,7 @@ def as_text(description: ModelDescription) -> str:
     file, head, labels, engine = description.file, description.head, description.labels, description.engine
     sections = [
         ("Model", _rows([("address", description.model)] if file is None else _file_rows(file))),
+        ("Store", _rows(_store_rows(description.stored) if description.stored is not None else ())),
         ("Metadata", _rows((key, _short(value)) for key, value in sorted(description.metadata.items()))),
         ("Inputs", _ports(description.inputs)),
         ("Outputs", _ports(description.outputs)),
@@ -86,6 +88,20 @@ def _file_rows(file: FileFacts) -> Iterator[Row]:
     yield "card", file.card or f"none ({Path(file.path).with_suffix('.yaml').name} beside it would be read)"
     if file.quantized is not None:
         yield "quantised", f"{file.quantized} (precision: int8 or auto uses it)"
+
+
+def _store_rows(record: Record) -> Iterator[Row]:
+    yield "name", str(record.reference)
+    yield "added", record.added
+    yield "from", f"{record.origin.place} ({record.origin.kind})"
+    if record.licence is None:
+        yield "licence", "not stated"
+    for figure in record.accuracy:
+        yield "accuracy", str(figure)
+    for speed in record.speed:
+        yield "speed", str(speed)
+    for text in record.not_taken_over:
+        yield "not taken", text
 
 
 def _step_rows(description: ModelDescription) -> Iterator[Row]:
@@ -163,7 +179,7 @@ def _value(name: str, value: ChosenValue) -> str:
 
 def _origin(origin: str, description: ModelDescription, *, name: str = "") -> str:
     head = "" if description.head is None else description.head.name
-    model = description.model if description.file is None else Path(description.model)
+    model = description.model if description.file is None else Path(description.file.path)
     return "--set" if origin == "option" else origin_text(origin, name=name, model=model, head=head)
 
 

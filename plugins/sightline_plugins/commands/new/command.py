@@ -1,14 +1,19 @@
-"""`sightline new`: write a pipeline for a camera or file, with a model of the catalogue, after three questions."""
+"""`sightline new`: write a pipeline for a camera or file, with a model that is known, after three questions."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sightline.cli.options import debug_option
+
+if TYPE_CHECKING:
+    from sightline_plugins.commands.new.wishes import Offer
 
 DEFAULT_FILE = "pipeline.yaml"
 _EXAMPLE = "rtsp://user:password@10.0.0.7/main"
@@ -26,7 +31,11 @@ _EXAMPLE = "rtsp://user:password@10.0.0.7/main"
 )
 @click.option("--find", "words", metavar="WORDS", help="What to look for, such as people or car,truck.")
 @click.option("--want", "wants", metavar="WORDS", help="What to do: counts, zone, video, events, or several.")
-@click.option("--model", metavar="NAME", help="The model of the catalogue. Default: the first that finds all of it.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="The model: one of the catalogue, or store:NAME. Default: the first of the catalogue that finds all of it.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the file when it is there.")
 @debug_option
 def command(
@@ -41,18 +50,19 @@ def command(
     from sightline.errors import ConfigurationError, OutputError
     from sightline.graph.registry import Registry
     from sightline.graph.wording import suggest
-    from sightline_plugins.catalogue import entries, pulled
+    from sightline_plugins.catalogue import pulled
     from sightline_plugins.commands.new.wishes import WANTS, choose_model, classes_of, read_source
     from sightline_plugins.commands.new.writing import Plan, pipeline_text
+    from sightline_plugins.store.record import SCHEME
 
     if output.exists() and not overwrite:
         raise OutputError(f"{output} is there already: name another file with -o, or give --overwrite")
-    catalogue, registry = entries(), Registry()
+    offers, registry = _offers(model), Registry()
     given = source or _asked(f"Which camera or file? (such as {_EXAMPLE})", "SOURCE")
     camera = read_source(given, beside=output.parent)
     registry.source_for(camera.uri)
     chosen = words or _asked("What to look for? (people, vehicles, car, dog, faces, ...)", "--find", default="people")
-    classes = classes_of(chosen.split(","), catalogue=catalogue)
+    classes = classes_of(chosen.split(","), catalogue=offers)
     menu = "".join(f"\n  {name:8} {meaning}" for name, meaning in WANTS.items())
     asked = wants or _asked(f"What to do? One or several of:{menu}\n", "--want", default="counts")
     wanted = [word.strip() for word in asked.split(",")]
@@ -60,24 +70,36 @@ def command(
         if word not in WANTS:
             near = suggest(word, WANTS) or f"; allowed: {', '.join(WANTS)}"
             raise ConfigurationError(f"--want: there is no {word!r}{near}")
-    if model is not None and model not in catalogue:
-        near = suggest(model, catalogue) or "; `sightline models list` lists them"
-        raise ConfigurationError(f"--model: there is no {model!r} in the catalogue{near}")
-    among = catalogue if model is None else {model: catalogue[model]}
-    entry = choose_model(classes, catalogue=among, pulled=[name for name in among if pulled(name) is not None])
-    plan = Plan(camera, classes, entry, wanted)
+    chosen_model = choose_model(classes, catalogue=offers, pulled=[name for name in offers if pulled(name) is not None])
+    plan = Plan(camera, classes, chosen_model, wanted)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(pipeline_text(plan, file=str(output)), encoding="utf-8")
     schema = output.with_name(SCHEMA_FILE)
     schema.write_text(json.dumps(json_schema(registry)), encoding="utf-8")
-    click.echo(f"{output}: {', '.join(classes)} in {camera.name} with {entry.name} ({entry.licence})")
+    click.echo(f"{output}: {', '.join(classes)} in {camera.name} with {chosen_model.name} ({chosen_model.licence})")
     click.echo(f"{schema}: for editors, which complete and check the pipeline by it")
     click.echo("next")
     if camera.variable is not None:
         click.echo(f"  export {camera.variable}=...   the password, which is not in the file; as in the URL")
-    if pulled(entry.name) is None:
-        click.echo(f"  sightline models pull {entry.name}")
+    if not chosen_model.name.startswith(SCHEME) and pulled(chosen_model.name) is None:
+        click.echo(f"  sightline models pull {chosen_model.name}")
     click.echo(f"  sightline check {output}\n  sightline run {output}")
+
+
+def _offers(model: str | None) -> Mapping[str, Offer]:
+    """Return the models to choose from: the catalogue, or the one that was named. Raises ConfigurationError."""
+    from sightline.errors import ConfigurationError
+    from sightline.graph.wording import suggest
+    from sightline_plugins.commands.new.wishes import catalogue_offers, stored_offer
+    from sightline_plugins.store.record import SCHEME
+
+    if model is not None and model.startswith(SCHEME):
+        return {model: stored_offer(model)}
+    catalogue = catalogue_offers()
+    if model is not None and model not in catalogue:
+        near = suggest(model, catalogue) or "; `sightline models list` lists them"
+        raise ConfigurationError(f"--model: there is no {model!r} in the catalogue{near}")
+    return catalogue if model is None else {model: catalogue[model]}
 
 
 def _asked(question: str, option: str, *, default: str | None = None) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from sightline.errors import ConfigurationError
 from sightline.graph.wording import suggest
-from sightline_plugins.catalogue import Entry
+from sightline_plugins.catalogue import entries
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "people": ("person",),
@@ -30,6 +30,35 @@ WANTS: Mapping[str, str] = {
 """What a pipeline can be for, and what that means."""
 _FINDS_BOXES = "detect"
 _NAME = re.compile(r"[^a-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A model that a pipeline may name: `name` as `model:` takes it, the step that runs it, and what it finds."""
+
+    name: str
+    task: str
+    classes: tuple[str, ...]
+    licence: str
+
+
+def catalogue_offers() -> Mapping[str, Offer]:
+    """Return the models of the catalogue by name, in its order; reads no model."""
+    return {name: Offer(name, one.task, one.classes, str(one.licence)) for name, one in entries().items()}
+
+
+def stored_offer(text: str) -> Offer:
+    """Return the model of the store that `store:NAME[@VERSION]` names.
+
+    Raises ConfigurationError when it is not there, and ModelError when it is damaged.
+    """
+    from sightline_plugins.commands.model_step import model_step
+    from sightline_plugins.store import Store
+
+    stored = Store().usable(text)
+    element, choice = model_step(stored.model, stored.record.task, ())
+    plan, _ = element.plan()
+    return Offer(text, choice.task, () if plan is None else plan.labels, stored.record.licence or "licence not stated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +89,26 @@ def read_source(text: str, *, beside: Path = Path()) -> Camera:
     return Camera(name, parts._replace(netloc=netloc).geturl(), variable, is_live)
 
 
-def classes_of(words: Iterable[str], *, catalogue: Mapping[str, Entry]) -> tuple[str, ...]:
-    """Return the classes that words mean, such as `people,car`.
+def classes_of(words: Iterable[str], *, catalogue: Mapping[str, Offer]) -> tuple[str, ...]:
+    """Return the classes that words mean, such as `people,car`, among those that the models find.
 
     Raises ConfigurationError for a word that no model of the catalogue knows, with the nearest one.
     """
-    known = {name for entry in catalogue.values() if entry.task == _FINDS_BOXES for name in entry.classes}
+    known = {name.lower(): name for one in catalogue.values() if one.task == _FINDS_BOXES for name in one.classes}
     found: dict[str, None] = {}
     for word in words:
         plain = word.strip().lower()
         meant = GROUPS.get(plain) or (plain,)
-        usable = [name for name in meant if name in known]
+        usable = [known[name] for name in meant if name in known]
         if not usable:
-            offered = sorted(known | {group for group, names in GROUPS.items() if known.intersection(names)})
+            offered = sorted({*known, *(group for group, names in GROUPS.items() if set(names) & set(known))})
             near = suggest(plain, offered) or f"; known: {', '.join(offered)}"
-            raise ConfigurationError(f"no model of the catalogue finds {word.strip()!r}{near}")
+            raise ConfigurationError(f"{_whose(catalogue)} finds {word.strip()!r}{near}")
         found |= dict.fromkeys(usable)
     return tuple(found)
 
 
-def choose_model(classes: Sequence[str], *, catalogue: Mapping[str, Entry], pulled: Iterable[str]) -> Entry:
+def choose_model(classes: Sequence[str], *, catalogue: Mapping[str, Offer], pulled: Iterable[str]) -> Offer:
     """Return the model that finds all of these classes: one that is on this machine before others, then the first.
 
     Raises ConfigurationError when no single model finds them all.
@@ -88,10 +117,17 @@ def choose_model(classes: Sequence[str], *, catalogue: Mapping[str, Entry], pull
     able = [entry for entry in catalogue.values() if entry.task == _FINDS_BOXES and set(classes) <= set(entry.classes)]
     if not able:
         raise ConfigurationError(
-            f"no single model of the catalogue finds {' and '.join(classes)}: ask for them one at a time, in pipelines "
+            f"{_whose(catalogue, single=True)} finds {' and '.join(classes)}: ask for them one at a time, in pipelines "
             "of their own or as steps of one"
         )
     return min(able, key=lambda entry: entry.name not in here)
+
+
+def _whose(offers: Mapping[str, Offer], *, single: bool = False) -> str:
+    """Return who does not find something: no model of the catalogue, or none of the one model that was named."""
+    if len(offers) == 1:
+        return f"{next(iter(offers))} is not a model that"
+    return f"no{' single' if single else ''} model of the catalogue"
 
 
 def _safe(name: str) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from sightline.config.schema import SCHEMA_LINE
-from sightline_plugins.catalogue import Entry
-from sightline_plugins.commands.new.wishes import Camera
+from sightline_plugins.commands.new.wishes import Camera, Offer
+from sightline_plugins.store.record import SCHEME
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Plan:
 
     camera: Camera
     classes: tuple[str, ...]
-    model: Entry
+    model: Offer
     wants: Sequence[str]
 
 
@@ -35,14 +35,15 @@ def _head(plan: Plan, file: str) -> str:
             f"# Find {', '.join(plan.classes)} with {plan.model.name}.\n#\n",
         ]
     )
+    pull = () if plan.model.name.startswith(SCHEME) else (f"sightline models pull {plan.model.name}   # once",)
     commands = [
-        f"sightline models pull {plan.model.name}   # once",
+        *pull,
         f"sightline check {file}",
         f"sightline run {file}",
         f"sightline explain {file}   # every value, and where it comes from",
     ]
     if plan.camera.variable is not None:
-        commands.insert(1, f"export {plan.camera.variable}=...   # the password is not kept in this file")
+        commands.insert(len(pull), f"export {plan.camera.variable}=...   # the password is not kept in this file")
     return first + "".join(f"#   {command}\n" for command in commands)
 
 

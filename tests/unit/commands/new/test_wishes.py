@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from sightline.errors import ConfigurationError
-from sightline_plugins.catalogue import entries
-from sightline_plugins.commands.new.wishes import Camera, choose_model, classes_of, read_source
+from sightline_plugins.commands.new.wishes import Camera, catalogue_offers, choose_model, classes_of, read_source
 
-CATALOGUE = entries()
+CATALOGUE = catalogue_offers()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,35 @@
+"""What the commands about the store share: its folder, and the names that a shell completes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from sightline_plugins.store import Store
+
+store_option = click.option(
+    "--store",
+    "store_folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="The folder of the store. Default: SIGHTLINE_MODELS, else ~/.local/share/sightline/models.",
+)
+
+
+def store_of(folder: Path | None) -> Store:
+    """Return the store of `--store`."""
+    from sightline_plugins.store import Store
+
+    return Store(folder)
+
+
+def stored_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names and versions that a shell may complete."""
+    del param
+    store = store_of(ctx.params.get("store_folder"))
+    plain = incomplete.removeprefix("store:")
+    names = [f"{name}@{version}" for name in store.names() for version in store.versions(name)]
+    return [name for name in (*store.names(), *names) if name.startswith(plain)]

@@ -1,0 +1,7 @@
+"""Read what people have as models (files, folders of DeepStream and of Ultralytics) into cards, and judge them."""
+
+from sightline_plugins.model_import.find import read_package
+from sightline_plugins.model_import.judging import Judged, judge
+from sightline_plugins.model_import.package import ModelPackage
+
+__all__ = ["Judged", "ModelPackage", "judge", "read_package"]
