@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -10,12 +10,13 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.graph.described import Described
-from sightline.graph.rule import RuleEvent, StreamRule
+from sightline.graph.rule import Counts, RuleEvent, StreamRule
 from sightline.media import Arrows
+from sightline_plugins.rules.area_tracks import AreaTracks
 from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.deepstream_motion import DeepStreamDirection, DeepStreamRule
 from sightline_plugins.rules.geometry import Floats
-from sightline_plugins.rules.motion import Distance, Monitor, MotionArea, MotionRule, SeenObjects, Tally
+from sightline_plugins.rules.motion import Distance, MotionArea, MotionRule, Tally
 from sightline_plugins.rules.shapes import (
     AREA_OPTIONS,
     MEANS_NOTHING,
@@ -28,7 +29,8 @@ from sightline_plugins.rules.shapes import (
     refuse_options,
     refuse_window,
 )
-from sightline_plugins.rules.track_table import Indices, TrackTable
+from sightline_plugins.rules.stream_motion import AreaEvent, SeenPairs, StreamMotion
+from sightline_plugins.rules.track_table import Indices
 
 _GAP_NS = 3_000_000_000
 """A track that was not seen for longer begins its way anew."""
@@ -145,7 +147,7 @@ class Direction(MotionRule):
     def watch(self, earlier: StreamRule | None) -> StreamRule:
         if self.compat:
             return DeepStreamDirection(self, earlier if isinstance(earlier, DeepStreamDirection) else None)
-        return super().watch(earlier)
+        return StreamDirection(self, earlier if isinstance(earlier, StreamDirection) else None)
 
     def deepstream_rules(self) -> Mapping[str, DeepStreamRule]:
         """Return the directions for `compat: deepstream`."""
@@ -159,24 +161,21 @@ class Direction(MotionRule):
     def areas(self) -> Mapping[str, DirectionArea]:
         return self.__pydantic_extra__
 
-    def monitor(self) -> DirectionMonitor:
-        return DirectionMonitor()
-
     def summary(self, tally: Tally) -> dict[str, Any]:
         """Return how many objects went `right` and `wrong`."""
         return dict(tally)
 
 
-class DirectionMonitor(Monitor):
-    """Where the objects in an area are going.
+class StreamDirection(StreamMotion):
+    """Where the objects in the areas of a stream are going.
 
     Each track draws a point behind it, as on a leash that is half of `distance` long. While the leash is taut, its
     direction is that in which the object goes; it follows turns, however fast frames come, and noise that is shorter
     than the leash does not move it. After a turn back it is slack until the object has gone twice its length.
     """
 
-    def __init__(self) -> None:
-        self.table = TrackTable(
+    def __init__(self, rule: Direction, earlier: StreamMotion | None = None) -> None:
+        self.table = AreaTracks(
             {
                 "point": np.zeros(2),
                 "drawn": np.zeros(2),
@@ -186,89 +185,104 @@ class DirectionMonitor(Monitor):
                 "wrong": False,
             }
         )
+        super().__init__(rule, earlier)
 
-    def take(self, name: str, rule: Direction, tally: Tally) -> None:
-        self._name, self._area, self._tally = name, rule.areas[name], tally
-        self._least_cosine = float(np.cos(np.radians(self._area.tolerance)))
+    def take(self) -> None:
+        self._least_cosine = np.cos(np.radians(np.array([area.tolerance for area in self.areas], np.float64)))
+        self._has_allowed = np.array([area.allowed is not None for area in self.areas])
+        self._has_forbidden = np.array([area.forbidden is not None for area in self.areas])
 
-    def place(self, size_wh: tuple[int, int], *, pixels: bool) -> None:
-        self._allowed, self._forbidden = (
-            None if way is None else _unit(way, size_wh=size_wh, pixels=pixels)
-            for way in (self._area.allowed, self._area.forbidden)
-        )
+    def take_size(self, size_wh: tuple[int, int]) -> None:
         self._height = size_wh[1]
+        self._distances = self.in_pixels([area.distance for area in self.areas])
+        self._allowed = self._units([area.allowed for area in self.areas], size_wh)
+        self._forbidden = self._units([area.forbidden for area in self.areas], size_wh)
         self._graphics = tuple(
-            Arrows(self._ends(way, size_wh=size_wh, pixels=pixels), is_forbidden=is_forbidden)
-            for way, is_forbidden in ((self._area.allowed, False), (self._area.forbidden, True))
+            Arrows(self._ends(way, area.polygon, size_wh), is_forbidden=is_forbidden)
+            for area in self.areas
+            for way, is_forbidden in ((area.allowed, False), (area.forbidden, True))
             if way is not None
         )
 
-    def update(self, seen: SeenObjects) -> list[RuleEvent]:
+    def step(self, seen: SeenPairs) -> list[AreaEvent]:
         table = self.table
-        table.keep(seen.now_ns - table.seen_ns <= _MEMORY_NS)
-        rows, _ = table.rows(seen.track_id, now_ns=seen.now_ns)
+        table.forget(seen.now_ns - table.seen_ns > _MEMORY_NS)
+        rows, _ = table.rows(seen.area, seen.track_id, now_ns=seen.now_ns)
         last_ns = table["judged_ns"][rows]
         begins = (last_ns < 0) | (seen.now_ns - last_ns > _GAP_NS)
         before = np.where(begins[:, None], seen.points, table["drawn"][rows])
         leash = self._distance(seen) / 2
         towards = seen.points - before
-        length = np.hypot(*towards.T)
+        length = np.hypot(towards[:, 0], towards[:, 1])
         is_taut = length > leash
         pulled = np.where(is_taut, length - leash, 0)
         ahead = towards / np.where(length == 0, 1, length)[:, None]
         way = np.where(begins, 0, table["way"][rows]) + pulled
         table["point"][rows], table["judged_ns"][rows], table["way"][rows] = seen.points, seen.now_ns, way
         table["drawn"][rows] = before + pulled[:, None] * ahead
-        return self._judge(rows[is_taut & (way >= leash)], ahead[is_taut & (way >= leash)])
+        is_judged = is_taut & (way >= leash)
+        return self._judge(rows[is_judged], ahead[is_judged])
 
-    def positions(self) -> Floats:
-        return self.table["point"]
+    def positions(self, rows: Indices) -> Floats:
+        positions: Floats = self.table["point"][rows]
+        return positions
 
     def graphics(self) -> tuple[Arrows, ...]:
         """Return the directions as arrows; an angle lies in the middle of the area."""
         return self._graphics
 
-    def counts(self) -> dict[str, int]:
-        """Return how many objects went `right` and `wrong`."""
-        return {"right": int(self._tally["right"]), "wrong": int(self._tally["wrong"])}
+    def counts(self) -> Counts:
+        """Return how many objects went `right` and `wrong` in each area."""
+        return {name: {"right": int(own["right"]), "wrong": int(own["wrong"])} for name, own in self.present_tally()}
 
-    def _ends(self, way: Arrow | float, *, size_wh: tuple[int, int], pixels: bool) -> npt.NDArray[np.float32]:
+    def _units(self, ways: Sequence[Arrow | float | None], size_wh: tuple[int, int]) -> Floats:
+        """Return directions (Z, 2) in pixels, of length 1, and 0 where there is none."""
+        pixels = self.rule.pixels
+        none = np.zeros(2)
+        return np.stack([none if way is None else _unit(way, size_wh=size_wh, pixels=pixels) for way in ways])
+
+    def _ends(
+        self, way: Arrow | float, polygon: Sequence[Point] | None, size_wh: tuple[int, int]
+    ) -> npt.NDArray[np.float32]:
         """Return the tail and the tip (1, 4) of the arrow of a direction, in pixels."""
+        pixels = self.rule.pixels
         if isinstance(way, Arrow):
             ends = in_pixels([way.start, way.to], size_wh=size_wh, pixels=pixels)
         else:
-            polygon, middle = self._area.polygon, np.array(size_wh) / 2
+            middle = np.array(size_wh) / 2
             if polygon is not None:
                 middle = in_pixels(polygon, size_wh=size_wh, pixels=pixels).mean(axis=0)
             half = _unit(way, size_wh=size_wh, pixels=pixels) * size_wh[1] * _ARROW_LENGTH / 2
             ends = np.stack([middle - half, middle + half])
         return ends.reshape(1, 4).astype(np.float32)
 
-    def _distance(self, seen: SeenObjects) -> Floats:
-        distance = self._area.distance
-        if distance != "auto":
-            return np.full(len(seen.row), distance * seen.scale)
-        return np.maximum(_OF_FRAME * self._height, np.maximum(_OF_BOX * seen.heights, _OF_NOISE * seen.noise))
+    def _distance(self, seen: SeenPairs) -> Floats:
+        given = self._distances[seen.area]
+        auto = np.maximum(_OF_FRAME * self._height, np.maximum(_OF_BOX * seen.heights, _OF_NOISE * seen.noise))
+        return np.where(np.isnan(given), auto, given)
 
-    def _judge(self, rows: Indices, ahead: Floats) -> list[RuleEvent]:
-        """Return the events of tracks (N,) that go in directions (N, 2) of length 1."""
-        none = np.zeros(len(rows), np.bool_)
-        is_wrong = none if self._forbidden is None else ahead @ self._forbidden >= self._least_cosine
-        is_allowed = none if self._allowed is None else ahead @ self._allowed >= self._least_cosine
-        if self._forbidden is None:
-            is_wrong = ~is_allowed
-        is_right = ~is_wrong & (is_allowed if self._allowed is not None else ~none)
+    def _judge(self, rows: Indices, ahead: Floats) -> list[AreaEvent]:
+        """Return the events of pairs (N,) whose tracks go in directions (N, 2) of length 1."""
+        area = self.table.area[rows]
+        least, has_allowed, has_forbidden = (
+            own[area] for own in (self._least_cosine, self._has_allowed, self._has_forbidden)
+        )
+        is_allowed = has_allowed & ((ahead * self._allowed[area]).sum(axis=1) >= least)
+        is_forbidden = (ahead * self._forbidden[area]).sum(axis=1) >= least
+        is_wrong = np.where(has_forbidden, is_forbidden, ~is_allowed)
+        is_right = ~is_wrong & (is_allowed | ~has_allowed)
         events = []
         for state, mask in (("wrong", is_wrong), ("right", is_right)):
             reported = self.table[state]
             new = mask & ~reported[rows]
-            for row, (x, y) in zip(rows[new].tolist(), ahead[new].tolist(), strict=True):
+            for row, number, (x, y) in zip(rows[new].tolist(), area[new].tolist(), ahead[new].tolist(), strict=True):
                 reported[row] = True
-                self._tally[state] += 1
+                name = self.names[number]
+                self.tally[name][state] += 1
                 angle = round(float(np.degrees(np.arctan2(-y, x))) % 360, 1) % 360
                 track_id = int(self.table.track_id[row])
                 data: dict[str, str | int | float] = {"state": state, "angle": angle, "track_id": track_id}
-                events.append(RuleEvent("direction", self._name, data))
+                events.append((number, RuleEvent("direction", name, data)))
         return events
 
 
