@@ -8,16 +8,19 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from sightline.graph.rule import RuleEvent, StreamRule
+from sightline.graph.rule import Counts, RuleEvent, StreamRule
 from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
+from sightline_plugins.rules.area_tracks import AreaTracks
 from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.deepstream_motion import DeepStreamRule, DeepStreamStopped
 from sightline_plugins.rules.geometry import Floats, Mask
-from sightline_plugins.rules.motion import Distance, Monitor, MotionArea, MotionRule, SeenObjects, Tally
+from sightline_plugins.rules.motion import Distance, MotionArea, MotionRule, Tally
 from sightline_plugins.rules.shapes import AREA_OPTIONS, MEANS_NOTHING, Shape, refuse_options, refuse_window
-from sightline_plugins.rules.stillness import Stillness
+from sightline_plugins.rules.stillness import STILLNESS, stand
+from sightline_plugins.rules.stream_motion import AreaEvent, SeenPairs, StreamMotion
+from sightline_plugins.rules.track_table import Indices
 
 
 class StoppedArea(MotionArea):
@@ -81,7 +84,7 @@ class Stopped(MotionRule):
     def watch(self, earlier: StreamRule | None) -> StreamRule:
         if self.compat:
             return DeepStreamStopped(self, earlier if isinstance(earlier, DeepStreamStopped) else None)
-        return super().watch(earlier)
+        return StreamStopped(self, earlier if isinstance(earlier, StreamStopped) else None)
 
     def deepstream_rules(self) -> Mapping[str, DeepStreamRule]:
         """Return the rules for `compat: deepstream`."""
@@ -91,82 +94,86 @@ class Stopped(MotionRule):
     def areas(self) -> Mapping[str, StoppedArea]:
         return self.__pydantic_extra__
 
-    def monitor(self) -> StoppedMonitor:
-        return StoppedMonitor()
-
     def summary(self, tally: Tally) -> dict[str, Any]:
         """Return how many have `stopped`, and the `mean_stopped_seconds` of those that moved again or vanished."""
         mean_ns = tally["nanoseconds"] / tally["ended"] if tally["ended"] else 0
         return {"stopped": int(tally["stopped"]), "mean_stopped_seconds": round(mean_ns / NANOSECONDS, 3)}
 
 
-class StoppedMonitor(Monitor):
-    """Who stands in an area."""
+class StreamStopped(StreamMotion):
+    """Who stands in the areas of a stream."""
 
-    def __init__(self) -> None:
-        self._stillness = Stillness({"stopped_ns": -1})
-        self.table = self._stillness.table
+    def __init__(self, rule: Stopped, earlier: StreamMotion | None = None) -> None:
+        self.table = AreaTracks({**STILLNESS, "stopped_ns": -1})
+        super().__init__(rule, earlier)
 
-    def take(self, name: str, rule: Stopped, tally: Tally) -> None:
-        self._name, self._area, self._tally = name, rule.areas[name], tally
+    def take(self) -> None:
+        self._after_ns = np.array([area.after for area in self.areas], np.int64)
+        self._gone_ns = np.array([area.gone for area in self.areas], np.int64)
 
-    def place(self, size_wh: tuple[int, int], *, pixels: bool) -> None:
-        """Do nothing: areas have no points of their own."""
+    def take_size(self, size_wh: tuple[int, int]) -> None:
+        del size_wh
+        self._distances = self.in_pixels([area.distance for area in self.areas])
 
-    def update(self, seen: SeenObjects) -> list[RuleEvent]:
+    def step(self, seen: SeenPairs) -> list[AreaEvent]:
         table, now_ns = self.table, seen.now_ns
-        events: list[RuleEvent] = []
-        rows, moved_ns = self._stillness.update(
-            seen.track_id, seen.points, reach=seen.reach(self._area.distance), now_ns=now_ns
-        )
-        stopped_ns = table["stopped_ns"]
+        rows, is_new = table.rows(seen.area, seen.track_id, now_ns=now_ns)
+        moved_ns = stand(table, rows, is_new, seen.points, reach=seen.reach(self._distances), now_ns=now_ns)
+        stopped_ns, since_ns = table["stopped_ns"], table["since_ns"]
         leaves = (moved_ns >= 0) & (stopped_ns[rows] >= 0)
-        for row, end_ns in zip(rows[leaves].tolist(), moved_ns[leaves].tolist(), strict=True):
-            events.append(self._ended(row, end_ns, "moving"))
-        stays = (stopped_ns[rows] < 0) & (now_ns - table["since_ns"][rows] >= self._area.after)
+        events = [
+            self._ended(row, end_ns, "moving")
+            for row, end_ns in zip(rows[leaves].tolist(), moved_ns[leaves].tolist(), strict=True)
+        ]
+        stays = (stopped_ns[rows] < 0) & (now_ns - since_ns[rows] >= self._after_ns[seen.area])
         for row in rows[stays].tolist():
-            stopped_ns[row] = table["since_ns"][row]
-            self._tally["stopped"] += 1
-            events.append(self._event(row, "stopped", now_ns - int(stopped_ns[row])))
-        return events + self._gone(now_ns)
+            stopped_ns[row] = since_ns[row]
+            self._tally_of(row)["stopped"] += 1
+            events.append(self._event(row, "stopped", now_ns - int(since_ns[row])))
+        is_gone = (table.seen_ns < now_ns) & (now_ns - table.seen_ns >= self._gone_ns[table.area])
+        return events + self._forgotten(is_gone)
 
-    def stop(self, now_ns: int) -> list[RuleEvent]:
+    def stop(self, stopped: Mask, now_ns: int) -> list[AreaEvent]:
         del now_ns
-        return self._forget(np.ones(len(self.table), np.bool_))
+        return self._forgotten(stopped[self.table.area])
 
-    def positions(self) -> Floats:
-        return self.table["place"]
+    def positions(self, rows: Indices) -> Floats:
+        positions: Floats = self.table["place"][rows]
+        return positions
 
-    def counts(self) -> dict[str, int]:
-        """Return how many stand `now`, and how many have `stopped` so far."""
-        return {"now": int(np.count_nonzero(self.table["stopped_ns"] >= 0)), "stopped": int(self._tally["stopped"])}
+    def counts(self) -> Counts:
+        """Return how many stand `now` in each area, and how many have `stopped` so far."""
+        now = self.counted(self.table["stopped_ns"] >= 0)
+        return {
+            name: {"now": count, "stopped": int(own["stopped"])}
+            for count, (name, own) in zip(now, self.present_tally(), strict=True)
+        }
 
-    def _gone(self, now_ns: int) -> list[RuleEvent]:
-        """End what tracks did that were not seen for too long."""
+    def _forgotten(self, rows: Mask) -> list[AreaEvent]:
+        """Forget pairs (R,), and end the stops of those that stood when they were seen last."""
         table = self.table
-        is_gone = (table.seen_ns < now_ns) & (now_ns - table.seen_ns >= self._area.gone)
-        return self._forget(is_gone) if is_gone.any() else []
-
-    def _forget(self, rows: Mask) -> list[RuleEvent]:
-        """Forget tracks, and end the stops of those that stood when they were seen last."""
-        stood = np.flatnonzero(rows & (self.table["stopped_ns"] >= 0)).tolist()
-        events = [self._ended(row, int(self.table.seen_ns[row]), "gone") for row in stood]
-        self.table.keep(~rows)
+        stood = np.flatnonzero(rows & (table["stopped_ns"] >= 0) & (table.area >= 0)).tolist()
+        events = [self._ended(row, int(table.seen_ns[row]), "gone") for row in stood]
+        table.forget(rows)
         return events
 
-    def _ended(self, row: int, end_ns: int, state: str) -> RuleEvent:
+    def _ended(self, row: int, end_ns: int, state: str) -> AreaEvent:
         lasted_ns = max(0, end_ns - int(self.table["stopped_ns"][row]))
         self.table["stopped_ns"][row] = -1
-        self._tally["ended"] += 1
-        self._tally["nanoseconds"] += lasted_ns
+        tally = self._tally_of(row)
+        tally["ended"] += 1
+        tally["nanoseconds"] += lasted_ns
         return self._event(row, state, lasted_ns)
 
-    def _event(self, row: int, state: str, lasted_ns: int) -> RuleEvent:
-        track_id = int(self.table.track_id[row])
+    def _event(self, row: int, state: str, lasted_ns: int) -> AreaEvent:
+        area, track_id = int(self.table.area[row]), int(self.table.track_id[row])
         data: dict[str, str | int | float] = {
             "state": state,
             "track_id": track_id,
             "stopped_seconds": round(lasted_ns / NANOSECONDS, 3),
         }
         part = Part.BEGIN if state == "stopped" else Part.END
-        return RuleEvent("stopped", self._name, data, part, track_id)
+        return area, RuleEvent("stopped", self.names[area], data, part, track_id)
+
+    def _tally_of(self, row: int) -> Tally:
+        return self.tally[self.names[int(self.table.area[row])]]

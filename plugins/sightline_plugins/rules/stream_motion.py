@@ -228,6 +228,12 @@ class StreamMotion(StreamRule):
         """Yield the names of the areas with their counts."""
         return ((name, self.tally[name]) for name in self.names)
 
+    def counted(self, rows: Mask) -> list[int]:
+        """Return how many of these rows of the table (R,) each area has."""
+        areas = self.table.area[rows]
+        numbers: list[int] = np.bincount(areas[areas >= 0], minlength=len(self.areas)).tolist()
+        return numbers
+
     def totals(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the counts for the report, also of rules that are gone."""
         return {name: self.rule.summary(tally) for name, tally in self.tally.items()}
