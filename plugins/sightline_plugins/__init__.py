@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.libraries import decline_telemetry
 
 if TYPE_CHECKING:
+    from sightline_plugins.camera_health.camera_health import CameraHealth
     from sightline_plugins.delivery.amqp import Amqp
     from sightline_plugins.delivery.kafka import Kafka
     from sightline_plugins.delivery.mqtt import Mqtt
@@ -73,6 +74,7 @@ _HOMES = {
     "Amqp": "sightline_plugins.delivery.amqp",
     "Apply": "sightline_plugins.functions.apply",
     "Callback": "sightline_plugins.functions.callback",
+    "CameraHealth": "sightline_plugins.camera_health.camera_health",
     "Classify": "sightline_plugins.infer.classify",
     "Combine": "sightline_plugins.rules.combine",
     "Coco": "sightline_plugins.sinks.coco",
@@ -133,6 +135,7 @@ __all__ = [
     "Amqp",
     "Apply",
     "Callback",
+    "CameraHealth",
     "Classify",
     "Coco",
     "Combine",

@@ -39,6 +39,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "amqp": {"url": "amqp://127.0.0.1"},
     "apply": {"function": HERE},
     "callback": {"function": HERE},
+    "camera_health": {"interval": "40ms", "learn": "80ms", "after": "40ms", "frozen_after": "40ms"},
     "classify": {"model": "colors.onnx", "labels": list(mean_color.COLORS), "on": "car", **mean_color.PLAIN},
     "coco": {"path": "{stream}.json"},
     "combine": {"both": "lines.a.in then lines.a.out"},

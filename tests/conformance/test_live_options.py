@@ -22,6 +22,7 @@ CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]], "after": "1s"}},
         {"left": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]], "after": "1s"}},
     ),
+    "camera_health": ({"after": "20s"}, {"after": "30s", "match": 0.5, "severity": "high"}),
     "combine": ({"a": "lines.a.in"}, {"a": "lines.a.out then lines.a.in"}),
     "crowd": (
         {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]], "at_least": 1}},

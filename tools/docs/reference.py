@@ -22,6 +22,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Tracking": ("track",),
     "Motion": ("flow",),
     "Rules": ("rules",),
+    "Cameras": ("camera_health",),
     "Images": ("warp",),
     "Drawing and privacy": ("draw",),
     "Outputs": ("sinks", "record", "publish", "tile"),

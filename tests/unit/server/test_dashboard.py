@@ -8,6 +8,8 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
+from sightline_plugins.camera_health.camera_health import CHECKS
+
 FOLDER = Path(str(files("sightline.server").joinpath("dashboard")))
 _ROW = re.compile(r"^\| `(?P<file>[\w.-]+)` \|.*\| `(?P<sha>[0-9a-f]{64})` \|$", re.MULTILINE)
 _IMPORT = re.compile(r"""(?:\bfrom|\bimport\(?)\s*["'](\.[^"']+)["']""")
@@ -98,6 +100,7 @@ def test_every_text_is_asked_for() -> None:
 def test_every_kind_of_event_of_a_rule_has_its_sentence() -> None:
     rules = Path(str(files("sightline_plugins").joinpath("rules")))
     kinds = {kind for path in rules.glob("*.py") for kind in _REPORTED.findall(path.read_text())}
+    kinds |= {f"camera_{check}" for check in CHECKS}
     sentences = source("parts/records.js").split("const SENTENCES = {")[1].split("\n};")[0]
 
     assert {"line", "wait"} < kinds

@@ -11,6 +11,10 @@ import { withoutName } from "./streams.js";
 // The sentence of each kind of event, or those of its directions and states.
 const SENTENCES = {
   absence: { absent: "records.absent", present: "records.present" },
+  camera_covered: { began: "records.cameraCovered", ended: "records.cameraUncovered" },
+  camera_defocused: { began: "records.cameraDefocused", ended: "records.cameraFocused" },
+  camera_frozen: { began: "records.cameraFrozen", ended: "records.cameraMoves" },
+  camera_turned: { began: "records.cameraTurned", ended: "records.cameraTurnedBack" },
   combined: { begun: "records.combinedBegun", ended: "records.combinedEnded", "": "records.combined" },
   crowd: { crowded: "records.crowded", cleared: "records.cleared" },
   direction: { right: "records.directionRight", wrong: "records.directionWrong" },

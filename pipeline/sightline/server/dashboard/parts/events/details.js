@@ -14,6 +14,10 @@ const RETRY_MS = 3000;
 const VIEWS = ["scene", "clip"];
 const WHY = {
   absence: "events.whyAbsence",
+  camera_covered: "events.whyCameraCovered",
+  camera_defocused: "events.whyCameraDefocused",
+  camera_frozen: "events.whyCameraFrozen",
+  camera_turned: "events.whyCameraTurned",
   combined: "events.whyCombined",
   direction: "events.whyDirection",
   flow: "events.whyFlow",
