@@ -29,8 +29,10 @@ from tests.parity.kernels.found import candidates
 from tests.parity.kernels.images import noise
 from tests.parity.kernels.test_nms import crowd, on_the_host
 from tests.unit.cuda import test_results_on_a_gpu as on_the_double
+from tests.unit.flow import test_on_a_gpu as flow
 from tests.unit.tile import test_on_a_gpu as tiles
 from tests.unit.warp import test_on_a_gpu as views
+from tests.unit.warp import test_turn_on_a_gpu as steadied
 
 pytestmark = pytest.mark.gpu
 CHECKS = [check for name, check in vars(on_the_double).items() if name.startswith("test_")]
@@ -126,6 +128,23 @@ def test_every_sample_of_a_tile_is_that_of_the_cpu(gpu: CudaDevice, pixel_format
 @pytest.mark.parametrize("pixel_format", [*views.FORMATS, PixelFormat.BGR24])
 def test_views_are_those_of_the_cpu(gpu: CudaDevice, tmp_path: Path, pixel_format: PixelFormat) -> None:
     views.assert_views_are_those_of_the_cpu(gpu, tmp_path, pixel_format)
+
+
+def test_reduced_brightness_is_that_of_the_cpu(gpu: CudaDevice) -> None:
+    flow.assert_reduced_as_on_the_cpu(gpu)
+
+
+@pytest.mark.parametrize("mode", ["dense", "sparse"])
+def test_flow_is_that_of_the_cpu(gpu: CudaDevice, tmp_path: Path, mode: str) -> None:
+    flow.assert_flow_is_that_of_the_cpu(gpu, tmp_path, mode)
+
+
+@pytest.mark.parametrize("pixel_format", [*steadied.FORMATS, PixelFormat.BGR24])
+@pytest.mark.parametrize("border", ["edge", "black", "crop"])
+def test_steadied_images_are_those_of_the_cpu(
+    gpu: CudaDevice, tmp_path: Path, pixel_format: PixelFormat, border: str
+) -> None:
+    steadied.assert_steadied_as_on_the_cpu(gpu, tmp_path, pixel_format, border)
 
 
 def _candidates(gpu: CudaDevice, tables: list[Candidates], *, stream: CudaStream) -> DetectionBuffers:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.graph.tracker import Luma
-from sightline_plugins.flow.corners import CornerOptions, find_corners, follow_corners, shrink
+from sightline_plugins.flow.corners import CornerOptions, find_corners, follow_corners
+from sightline_plugins.flow.luma import LumaReducer, SizeWh
 
 Points = npt.NDArray[np.floating]
 Affine = npt.NDArray[np.float64]
@@ -25,26 +26,33 @@ LEAST_AGREEING = 0.4
 STILL: Affine = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
 
+def reduced_size(size_wh: SizeWh, *, downscale: int) -> SizeWh:
+    """Return the size at which frames of that size are looked at."""
+    width, height = (max(1, side // downscale) for side in size_wh)
+    return width, height
+
+
 class CameraMotion:
-    """Follows corners of one stream; it needs every frame. `since` is the motion since `restart`.
+    """Follows corners of one stream; it needs every frame. `since` is the motion since `restart`."""
 
-    Images are reduced by `downscale`, or by more, until they are no wider than `widest` pixels.
-    """
-
-    def __init__(
-        self, *, downscale: int = DOWNSCALE, widest: int | None = None, options: CornerOptions = CORNERS
-    ) -> None:
+    def __init__(self, *, downscale: int = DOWNSCALE, options: CornerOptions = CORNERS) -> None:
         self.since = STILL
         self._options = options
-        self._downscale, self._widest = downscale, widest
+        self._downscale = downscale
+        self._reducer = LumaReducer()
         self._image: Luma | None = None
         self._corners: npt.NDArray[np.float32] | None = None
 
     def look(self, image: Luma) -> None:
-        """Add the motion from the frame before to this one (H, W)."""
+        """Add the motion from the frame before to this one (H, W), which is reduced by `downscale`."""
         height, width = image.shape
-        downscale = max(self._downscale, 1 if self._widest is None else -(-width // self._widest))
-        small = shrink(image, (max(1, width // downscale), max(1, height // downscale)))
+        small_wh = reduced_size((width, height), downscale=self._downscale)
+        self.look_reduced(self._reducer.reduced(image, small_wh), downscale=self._downscale)
+
+    def look_reduced(self, small: Luma, *, downscale: int) -> None:
+        """Add the motion from the frame before to this one, which has been reduced by `downscale` to (h, w) already.
+        The image is kept, and nobody writes to it any more.
+        """
         before, corners = self._image, self._corners
         self._image, self._corners = small, find_corners(small, self._options)
         if before is not None and corners is not None and before.shape == small.shape:

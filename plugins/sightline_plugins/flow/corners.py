@@ -29,16 +29,6 @@ class CornerOptions:
     block: int = 3
 
 
-def shrink(image: Luma, size_wh: tuple[int, int]) -> Luma:
-    """Return a new image of that size from one (H, W): interpolated, or averaged below half its size."""
-    from sightline_plugins.opencv import cv2
-
-    is_far = min(image.shape[1] / size_wh[0], image.shape[0] / size_wh[1]) > 2
-    way = cv2.INTER_AREA if is_far else cv2.INTER_LINEAR
-    small = np.asarray(cv2.resize(image, size_wh, interpolation=way), np.uint8)
-    return small.copy() if small is image else small
-
-
 def find_corners(image: Luma, options: CornerOptions) -> Points:
     """Return the corners (N, 2) of an image (H, W), the strongest first; perhaps none."""
     from sightline_plugins.opencv import cv2

@@ -32,8 +32,8 @@ class Flow(Element):
     what moves will be in a fifth of a second.
 
     Vectors are exact to about a tenth of a pixel of the reduced image between two frames: a larger `size` costs more
-    and sees smaller motion. Surfaces without texture, such as a road or a wall, show no motion of their own. In a GPU's
-    memory, images are copied to the host for this step.
+    and sees smaller motion. Surfaces without texture, such as a road or a wall, show no motion of their own. Frames in
+    a GPU's memory are reduced there, and flow is found on the CPU: only the brightness of the reduced image is copied.
 
     ```yaml
     - flow: {mode: dense, cell: 32, objects: true, arrows: true}
@@ -66,4 +66,4 @@ class Flow(Element):
         """Make the operator."""
         from sightline_plugins.flow.operator import FlowOperator
 
-        return FlowOperator(self, step=site.element_id or self.name)
+        return FlowOperator(self, step=site.element_id or self.name, gpu=site.gpu)

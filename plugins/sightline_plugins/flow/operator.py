@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.graph import Operator
+from sightline.devices.cuda.device import CudaDevice
+from sightline.graph import Operator, RunsOn
 from sightline.graph.tracker import Luma
 from sightline.media import Arrows, Batch, Frame, Objects, Stream, Tensor
-from sightline.media.convert import luma_from_surface
 from sightline.media.frame import NANOSECONDS
-from sightline_plugins.flow.corners import shrink
 from sightline_plugins.flow.flow import DENSE_SIZE, GRID, POINTS, SPARSE_SIZE, Flow
+from sightline_plugins.flow.luma import FrameLuma
 from sightline_plugins.flow.vectors import DenseFlow, Motion, SparseFlow, Vectors, reduced_size
 
 LONGEST_NS = NANOSECONDS
@@ -33,20 +33,24 @@ class _Before:
 
 
 class FlowOperator(Operator):
-    """Looks at the frames of each stream in order."""
+    """Looks at the frames of each stream in order. On a GPU frames are reduced there; flow is found on the CPU."""
 
-    def __init__(self, element: Flow, *, step: str) -> None:
+    def __init__(self, element: Flow, *, step: str, gpu: CudaDevice | None = None) -> None:
         self._element = element
         self._step = step
         is_dense = element.mode == "dense"
         self._name = GRID if is_dense else POINTS
         self._longest = element.size or (DENSE_SIZE if is_dense else SPARSE_SIZE)
         self._flow = DenseFlow(cell=element.cell) if is_dense else SparseFlow(most=element.most)
+        self._luma = FrameLuma(gpu)
         self._streams: dict[Stream, _Before] = {}
 
     def process(self, batch: Batch) -> Batch:
         """Attach the flow of each frame that has one before it."""
-        motions = [self._motion(frame) for frame in batch.frames]
+        images = self._luma.reduced(
+            [(frame.surface, reduced_size(frame.size_wh, longest=self._longest)) for frame in batch.frames]
+        )
+        motions = [self._motion(frame, image) for frame, image in zip(batch.frames, images, strict=True)]
         found = [(row, motion) for row, motion in enumerate(motions) if motion is not None]
         batch = batch.with_tensors([Tensor(row, self._step, self._name, motion.values) for row, motion in found])
         if self._element.arrows:
@@ -63,10 +67,13 @@ class FlowOperator(Operator):
         """Forget the stream's last image."""
         self._streams.pop(stream, None)
 
-    def _motion(self, frame: Frame) -> Motion | None:
+    def runs_on(self) -> RunsOn:
+        """The CPU, which gets the reduced images of frames in a GPU's memory."""
+        return RunsOn(reason=self._luma.reason)
+
+    def _motion(self, frame: Frame, image: Luma) -> Motion | None:
         """Return the flow from the frame before to this one; None where they do not follow one another."""
         size_wh = frame.size_wh
-        image = shrink(luma_from_surface(frame.surface), reduced_size(size_wh, longest=self._longest))
         before = self._streams.get(frame.stream)
         self._streams[frame.stream] = _Before(image, frame.pts_ns, size_wh)
         if before is None or before.size_wh != size_wh or not 0 < frame.pts_ns - before.pts_ns <= LONGEST_NS:

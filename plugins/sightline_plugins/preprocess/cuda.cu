@@ -2,8 +2,7 @@
 // `infer/pixels/preprocess.py`; `preprocess.py` fills the table and launches.
 #include "color.cuh"
 #include "half.cuh"
-#include "resample.cuh"
-#include "surface.cuh"
+#include "taps.cuh"
 
 // PLANES       luma and chroma are resampled, then converted
 // STEPWISE     every sample is converted as swscale does it, then red, green and blue are resampled
@@ -47,21 +46,6 @@ struct Tensor {
             const int whole = min(max(__float2int_rn(value) + zero_point, least), least + 255);
             static_cast<unsigned char *>(start)[place] = (unsigned char)whole;
         }
-    }
-};
-
-struct LumaTap {
-    const Surface &surface;
-
-    __device__ Values<1> operator()(int x, int y) const { return {{luma_at(surface, x, y)}}; }
-};
-
-struct ChromaTap {
-    const Surface &surface;
-
-    __device__ Values<2> operator()(int x, int y) const {
-        const Chroma chroma = chroma_at(surface, x, y);
-        return {{chroma.u, chroma.v}};
     }
 };
 

@@ -90,11 +90,27 @@ def resized_map(size_wh: SizeWh, *, target_wh: SizeWh, resize: Resize) -> PlaneM
     return PlaneMap(record, lists)
 
 
+def warped_map(size_wh: SizeWh, matrix: npt.NDArray[np.float64], *, around: int = 0) -> npt.NDArray[Any]:
+    """One PLANE_MAP, shape (), for a plane of that size whose samples come from the places (2, 3) in another of that
+    size, as OpenCV's `warpAffine` does; the rectangle is wider by `around` samples on each side.
+    """
+    width, height = size_wh
+    record = np.zeros((), PLANE_MAP)
+    record["inside_xyxy"] = -around, -around, width + around, height + around
+    record["filter"] = Filter.WARPED
+    _fill_warped(record, matrix, width=width)
+    return record
+
+
+def _fill_warped(record: npt.NDArray[Any], matrix: npt.NDArray[np.float64], *, width: int) -> None:
+    record["warp"] = matrix
+    record["together"] = width // _TOGETHER * _TOGETHER
+
+
 def _fill_sampled(record: npt.NDArray[Any], inside: Placement, *, shift: tuple[int, int], nearest: bool) -> None:
     left, top, width, _ = inside.inner_xywh
-    record["warp"] = warp_matrix(inside, shift=shift)
+    _fill_warped(record, warp_matrix(inside, shift=shift), width=width)
     record["first_column_row"] = left, top
-    record["together"] = width // _TOGETHER * _TOGETHER
     record["filter"] = Filter.CLOSEST if nearest else Filter.WARPED
 
 

@@ -1,7 +1,6 @@
 // Frames at the size of their tiles: planes of luma and chroma are resampled by the filters of pre-processing, all frames
 // in one launch. It follows `canvas.py`; `cuda.py` fills the table and launches.
-#include "resample.cuh"
-#include "surface.cuh"
+#include "taps.cuh"
 
 // A frame, and the smaller one that is made of it, in the same format (8 bits). Rows and columns of the maps are those
 // of the planes of `to`.
@@ -9,26 +8,6 @@ struct Job {
     Surface from, to;
     PlaneMap luma, chroma;
 };
-
-struct LumaTap {
-    const Surface &surface;
-
-    __device__ Values<1> operator()(int x, int y) const { return {{luma_at(surface, x, y)}}; }
-};
-
-struct ChromaTap {
-    const Surface &surface;
-
-    __device__ Values<2> operator()(int x, int y) const {
-        const Chroma chroma = chroma_at(surface, x, y);
-        return {{chroma.u, chroma.v}};
-    }
-};
-
-template <int N, typename Tap>
-__device__ inline Values<N> sample(const PlaneMap &map, const unsigned char *data, const Tap &tap, int x, int y) {
-    return is_averaging(map) ? averaged<N>(map, data, tap, x, y) : resampled<N>(map, data, tap, x, y);
-}
 
 // A thread makes one sample of luma, and one of chroma where there is one in its column and row. `content` is the table
 // of jobs, and from `data` on what they refer to.

@@ -23,6 +23,17 @@ Border: TypeAlias = Literal["edge", "black"]
 _OUTSIDE = -16.0
 
 
+@dataclass(frozen=True, slots=True)
+class Turning:
+    """How an image is moved: turned clockwise and scaled around its centre, then shifted by pixels to the right and
+    down.
+    """
+
+    shift: tuple[float, float]
+    radians: float
+    scale: float = 1.0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PlaneMap:
     """Where the pixels of a plane come from, in fixed point: the whole pixels (H, W, 2) int16, and which of the 32 x 32
@@ -94,36 +105,53 @@ def plane_shifts(pixel_format: PixelFormat) -> tuple[tuple[int, int], ...]:
     return ((0, 0), pixel_format.chroma_shift) if has_chroma else ((0, 0),)
 
 
-def turn(
-    surface: Surface, *, shift: tuple[float, float], radians: float, scale: float = 1.0, border: Border = "edge"
-) -> Surface:
-    """Return the image in host memory, exclusive, turned clockwise and scaled around its centre, then shifted (pixels).
-    Its size stays.
+def turn_matrices(
+    surface_format: PixelFormat, size_wh: tuple[int, int], *, turning: Turning
+) -> tuple[npt.NDArray[np.float64], ...]:
+    """Return for the first plane, and for the others where there are any, the places (2, 3) of its pixels in the image
+    before, in pixels of the plane, whole numbers being the middles of both.
+    """
+    centre = np.array(size_wh) / 2
+    cosine, sine = math.cos(turning.radians) / turning.scale, math.sin(turning.radians) / turning.scale
+    back = np.array([[cosine, sine], [-sine, cosine]])
+    matrices = []
+    for shift in plane_shifts(surface_format):
+        per = np.array([1 << bits for bits in shift], np.float64)
+        own = back * per / per[:, None]
+        middle = centre / per - 0.5
+        offset = middle - own @ (middle + np.array(turning.shift) / per)
+        matrices.append(np.column_stack([own, offset]))
+    return tuple(matrices)
+
+
+def turn(surface: Surface, turning: Turning, *, border: Border = "edge") -> Surface:
+    """Return the image in host memory, exclusive, moved like that; its size stays.
+
+    Chroma that lies in pairs is moved plane by plane, as the other is: OpenCV moves pairs by places of 1/32 pixel, and
+    takes longer.
     """
     from sightline_plugins.opencv import cv2
 
     there = surface.to_host()
     made = Surface.allocate(there.format, size_wh=there.size_wh, matrix=there.matrix, color_range=there.range)
     first, others = black_of(there.format, there.range)
-    shifts = plane_shifts(there.format)
-    centre = np.array(there.size_wh) / 2
-    cosine, sine = math.cos(radians) / scale, math.sin(radians) / scale
-    back = np.array([[cosine, sine], [-sine, cosine]])
-    for number, (plane, into) in enumerate(zip(there.planes, made.planes, strict=True)):
-        per = np.array([1 << bits for bits in shifts[min(number, len(shifts) - 1)]], np.float64)
-        own = back * per / per[:, None]  # from pixels of this plane to pixels of this plane
-        middle = centre / per - 0.5
-        offset = middle - own @ (middle + np.array(shift) / per)
+    matrices = turn_matrices(there.format, there.size_wh, turning=turning)
+
+    def moved(plane: Plane, number: int) -> Plane:
         black = others if number else first
-        moved = cv2.warpAffine(
+        result: Plane = cv2.warpAffine(
             plane,
-            np.column_stack([own, offset]),
+            matrices[min(number, len(matrices) - 1)],
             (plane.shape[1], plane.shape[0]),
-            dst=into,
             flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
             borderMode=cv2.BORDER_REPLICATE if border == "edge" else cv2.BORDER_CONSTANT,
             borderValue=(black, black, black),
         )
-        if moved is not into:
-            np.copyto(into, moved)
+        return result
+
+    for number, (plane, into) in enumerate(zip(there.planes, made.planes, strict=True)):
+        if plane.ndim == 3 and plane.shape[2] == 2:
+            cv2.merge([moved(samples, number) for samples in cv2.split(plane)], dst=into)
+        else:
+            np.copyto(into, moved(plane, number))
     return made

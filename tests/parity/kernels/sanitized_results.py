@@ -1,8 +1,11 @@
-"""Runs kernels that find and draw; a child process under the sanitizers does (`test_sanitized.py`)."""
+"""Runs kernels that find, draw, reduce and move; a child process under the sanitizers does (`test_sanitized.py`)."""
 
 from __future__ import annotations
 
+from sightline.media import PixelFormat
 from tests.parity.kernels import test_draw, test_heads, test_hide, test_nms
+from tests.unit.flow import test_on_a_gpu as flow
+from tests.unit.warp import test_turn_on_a_gpu as turning
 
 if __name__ == "__main__":
     for case in test_heads.CASES:
@@ -12,3 +15,6 @@ if __name__ == "__main__":
     test_nms.test_candidates_that_found_no_room_are_told()
     test_draw.test_later_shapes_lie_over_earlier_ones("shuffled")
     test_hide.test_only_what_is_covered_is_hidden()
+    flow.test_every_sample_is_that_of_the_cpu(PixelFormat.NV12)
+    for border in turning.BORDERS:
+        turning.test_every_sample_is_that_of_the_cpu(PixelFormat.NV12, border)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.fakes import run_sanitized
 
 
-def test_kernels_that_find_and_draw_stay_inside_their_memory(repository: Path) -> None:
+def test_kernels_that_find_draw_reduce_and_move_stay_inside_their_memory(repository: Path) -> None:
     done = run_sanitized(["-m", "tests.parity.kernels.sanitized_results"], cwd=repository)
 
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from sightline.media.frame import NANOSECONDS
 from sightline.testing import run_element
 from sightline_plugins import Stabilise
 from sightline_plugins.opencv import cv2
-from sightline_plugins.warp.remap import turn
+from sightline_plugins.warp.remap import Turning, turn
 
 Floats = npt.NDArray[np.float64]
 SIZE_WH = (320, 240)
@@ -156,7 +156,7 @@ def test_planes_turn_and_move_together(pixel_format: PixelFormat) -> None:
         pixel_format, (width, height), tuple(plane.astype(np.uint8) for plane in planes), range=ColorRange.FULL
     )
 
-    moved = turn(surface, shift=(6, -4), radians=math.radians(8), border="black")
+    moved = turn(surface, Turning((6, -4), math.radians(8)), border="black")
 
     for number, plane in enumerate(moved.planes):
         down, right = height // plane.shape[0], width // plane.shape[1]
