@@ -47,7 +47,7 @@ def sightline(*arguments: str | Path, folder: Path, **environment: str) -> subpr
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -95,7 +95,7 @@ class Reader:
     def close(self) -> None:
         for camera in self.cameras:
             camera.terminate()
-            camera.communicate(timeout=30)
+            camera.communicate(timeout=300)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from tests.integration.delivery.nats_server import new_server
 from tests.integration.delivery.outages import Delivering, deliver_through_kills, doubles, records, without_doubles
 from tests.integration.delivery.servers import Server, program
 from tests.ports import free_port
+from tests.waiting import LIMIT_SECONDS
 
 pytest.importorskip("nats")
 import nats
@@ -112,7 +113,7 @@ def read_all(server: Server, stream: str = "SIGHTLINE", **options: Any) -> list[
         consumer = await context.pull_subscribe("", stream=stream, config=config)
         found: list[Msg] = []
         while len(found) < count:
-            found += await consumer.fetch(500, timeout=60)
+            found += await consumer.fetch(500, timeout=LIMIT_SECONDS)
         return found
 
     return ask(server, read, **options)
@@ -189,7 +190,7 @@ class TestWhatArrives:
             subscription = await client.subscribe("live.>")
             await client.flush()
             await asyncio.to_thread(transport.deliver, records_for(element, 200))
-            return [await subscription.next_msg(timeout=60) for _ in range(200)]
+            return [await subscription.next_msg(timeout=LIMIT_SECONDS) for _ in range(200)]
 
         assert seen(ask(server, listen)) == [("gate", seq) for seq in range(200)]
 

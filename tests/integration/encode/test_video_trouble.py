@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.integration.encode.clips import frames_at, read_back
 from tests.integration.figures import Record
+from tests.open_files import needs_descriptors, nothing_left_open
 
 from sightline.devices import Device
 from sightline.errors import OutputError
@@ -166,10 +167,8 @@ def test_closing_again_is_harmless(tmp_path: Path) -> None:
     assert len(read_back(tmp_path / "clip.mp4").ticks) == 1
 
 
+@needs_descriptors
 def test_no_file_descriptor_is_left_open(tmp_path: Path) -> None:
-    descriptors = Path("/proc/self/fd")
-    before = len(list(descriptors.iterdir()))
-    for number in range(5):
-        run_element(Video(path=f"{number}.mp4"), make_batches(frames_at([0])), outputs=tmp_path)
-
-    assert len(list(descriptors.iterdir())) == before
+    with nothing_left_open():
+        for number in range(5):
+            run_element(Video(path=f"{number}.mp4"), make_batches(frames_at([0])), outputs=tmp_path)

@@ -223,7 +223,7 @@ def by_triton(model: Path, folder: Path, *, ports: tuple[int, int]) -> Iterator[
         yield
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(300)
 
 
 def _with_stub(home: Path, folder: Path) -> Path:
@@ -238,7 +238,7 @@ def _with_stub(home: Path, folder: Path) -> Path:
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, *, log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
         try:
             with urllib.request.urlopen(url, timeout=1):

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -20,6 +19,7 @@ from sightline_plugins.commands.camera.server import FakeCamera
 from tests.conftest import missing
 from tests.integration.figures import Record
 from tests.integration.live.watching import PATIENCE_SECONDS, Watched, until
+from tests.open_files import open_files
 
 CAMERAS = 10
 DOWN_SECONDS = (1.0, 1.23)
@@ -31,10 +31,6 @@ HELD_BACK = 1
 """FFmpeg hands an image on when the next one begins, so the last one before a silence stays with it."""
 
 
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 @pytest.mark.row(id="A1")
 def test_killed_cameras_are_back_within_a_second_of_listening_again(clip: Clip, figure: Record) -> None:
     waits: list[float] = []
@@ -42,7 +38,7 @@ def test_killed_cameras_are_back_within_a_second_of_listening_again(clip: Clip, 
         cameras = {f"cam{number}": stack.enter_context(FakeCamera(clip)) for number in range(CAMERAS)}
         with Watched({name: camera.url for name, camera in cameras.items()}) as watched:
             watched.has_frames(10)
-            files, threads = open_files(), threading.active_count()
+            files, threads = len(open_files()), threading.active_count()
             for down_seconds in DOWN_SECONDS:
                 for camera in cameras.values():
                     camera.kill()
@@ -54,7 +50,7 @@ def test_killed_cameras_are_back_within_a_second_of_listening_again(clip: Clip, 
                     time.sleep(STAGGER_SECONDS)
                 waits += [watched.first_after(name, moment).at_seconds - moment for name, moment in listening.items()]
             # Connections and threads of before the kills end a little later; those of earlier tests may do so, too.
-            until(lambda: open_files() <= files and threading.active_count() <= threads)
+            until(lambda: len(open_files()) <= files and threading.active_count() <= threads)
 
     assert watched.report is not None
     figure(f"frames again after it listens, {len(waits)} kills, median", statistics.median(waits), limit=1.0, unit="s")

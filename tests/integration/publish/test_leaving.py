@@ -8,18 +8,17 @@ import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from sightline.server.address import Address
 from sightline_plugins.publish.broadcast import Broadcast, Hub, Image
 from sightline_plugins.publish.rtsp import RtspServer
+from tests.open_files import open_files
 from tests.ports import free_port
 from tests.unit.publish.images import SETTINGS, Encoder, frames
 
 MOMENTS = 30
-OPEN_FILES = Path("/proc/self/fd")
 SET_UP = ("SETUP", "Transport: RTP/AVP;unicast;client_port=40000-40001")
 DIALOG = [("DESCRIBE",), SET_UP, ("PLAY",), ("TEARDOWN",)]
 
@@ -59,7 +58,7 @@ async def leave(dialog: Sequence[Sequence[str]], *, moment: int) -> None:
         await writer.wait_closed()
 
 
-def left_open(dialog: Sequence[Sequence[str]]) -> list[str]:
+def left_open(dialog: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
     """What this process has open after many servers that it had not before them."""
     gc.disable()  # What nobody closed stays open
     asyncio.run(leave(dialog, moment=MOMENTS))  # What is opened once, with the first server
@@ -67,11 +66,6 @@ def left_open(dialog: Sequence[Sequence[str]]) -> list[str]:
     for moment in range(MOMENTS):
         asyncio.run(leave(dialog, moment=moment))
     return sorted(open_files() - before)
-
-
-def open_files() -> set[str]:
-    # The folder itself is open while it is read, and is gone after.
-    return {str(file.readlink()) for file in OPEN_FILES.iterdir() if file.is_symlink() and file.exists()}
 
 
 @pytest.fixture(scope="module")

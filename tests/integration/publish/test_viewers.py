@@ -15,6 +15,7 @@ from websockets.sync.client import connect
 
 from tests.integration.figures import Record
 from tests.integration.publish.publishing import FPS, TOKEN, Published, publishing, read_back
+from tests.open_files import open_files
 from tests.ports import free_port
 from tests.waiting import wait_until
 
@@ -90,9 +91,6 @@ def test_a_viewer_that_takes_everything_loses_nothing_beside_one_that_takes_noth
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    def files() -> int:
-        return len(list(Path("/proc/self/fd").iterdir()))
-
     def once() -> None:
         port = free_port()
         options = {"rtsp": f"127.0.0.1:{port}/{{stream}}", "web": True, "hls": "{stream}.m3u8"}
@@ -102,9 +100,9 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
                 client.recv(timeout=300)
 
     once()
-    files_before, threads_before = files(), threading.active_count()
+    files, threads = len(open_files()), threading.active_count()
     for _ in itertools.repeat(None, 3):
         once()
 
     # What waits for the end of a connection ends a little later; that of earlier tests may do so, too.
-    wait_until(lambda: files() <= files_before and threading.active_count() <= threads_before)
+    wait_until(lambda: len(open_files()) <= files and threading.active_count() <= threads)

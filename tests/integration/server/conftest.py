@@ -18,7 +18,7 @@ from sightline import Pipeline
 from sightline.server import Listener, listen
 from sightline.server.credentials import Role, TokenFile
 from tests.conftest import missing
-from tests.waiting import LIMIT_SECONDS, asked
+from tests.waiting import LIMIT_SECONDS, asked, holds
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 Lint = Callable[[str], str]
@@ -57,9 +57,8 @@ def ask(port: int, path: str, *, method: str = "GET", token: str | None = None, 
 def wait_for(condition: Callable[[], T | None], *, seconds: float = LIMIT_SECONDS) -> T:
     """Wait until something is so, and return it; fail when it is not in time."""
     deadline = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (found := holds(condition)):
         assert time.monotonic() < deadline, f"it did not become so in time, but {found!r}: {asked(condition)}"
-        time.sleep(0.02)
     return found
 
 

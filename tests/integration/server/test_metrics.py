@@ -115,7 +115,7 @@ def test_a_stream_that_is_added_has_all_its_series_at_once() -> None:
     pipeline = Pipeline(sources={"gate": endless()})
     with watched(pipeline) as listener:
         wait_for(lambda: ask(listener.port, "/readyz").status == 200)
-        pipeline.add_source("door", endless()).wait(60)
+        pipeline.add_source("door", endless()).wait(300)
         found = metrics(listener)
 
     gate, door = ({key for key in found if f'stream="{name}"' in key} for name in ("gate", "door"))

@@ -106,7 +106,7 @@ def test_an_admin_reads_who_changed_what_and_how_it_ended(steered: Steered) -> N
 
 
 def test_processor_and_memory_have_a_history(street: PipelineClient) -> None:
-    wait_for(lambda: street.history("fps").columns, seconds=120)
+    wait_for(lambda: street.history("fps").columns)
 
     table = street.history("cpu", "memory", "fps")
     assert {(one.series, one.stream, one.key) for one in table.columns} == {
