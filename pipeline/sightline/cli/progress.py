@@ -90,6 +90,7 @@ _TROUBLE = frozenset(
         MessageKind.STREAM_FAILED,
         MessageKind.STREAM_BACK,
         MessageKind.ELEMENT_STUCK,
+        MessageKind.MODEL_TAKEN_BACK,
         MessageKind.SINK_DEGRADED,
         MessageKind.SINK_RECOVERED,
         MessageKind.DESTINATION_LOST,

@@ -229,7 +229,7 @@ class Control:
         if is_on_probation:
             on_probation.enter_context(runner.probation.of_a_change())
         live = [name for name, one in runner.streams().items() if one.state is StreamState.LIVE]
-        changed = self._carry_out(runner, old, new, by=by, is_proven=not is_on_probation)
+        changed = self._carry_out(runner, old, new, by=by, prove_ns=prove_ns if is_on_probation else 0)
         self._report(changed)
         if not is_on_probation:
             return None
@@ -294,7 +294,7 @@ class Control:
             before = one.undo(before)
         text = "the change is reverted, and everything is as it was before"
         try:
-            self._carry_out(runner, present, before, by="probation", is_proven=True)
+            self._carry_out(runner, present, before, by="probation", prove_ns=0)
         except SightlineError as error:  # a step cannot be built any more, or the run has ended meanwhile
             text = "the change has failed, and the run ends"
             if runner.running:
@@ -313,12 +313,14 @@ class Control:
             one.reverted.__cause__ = failure.__cause__
 
     def _carry_out(
-        self, runner: Runner, old: PipelineDescription, new: PipelineDescription, *, by: str, is_proven: bool
+        self, runner: Runner, old: PipelineDescription, new: PipelineDescription, *, by: str, prove_ns: int
     ) -> dict[str, tuple[str, ...]]:
-        """Change a run, and the description with it; return what was done with which elements and streams."""
+        """Change a run, and the description with it; return what was done with which elements and streams. The change
+        is on probation for `prove_ns`.
+        """
         changed: dict[str, tuple[str, ...]] = {"changed": (), "rebuilt": (), "kept": (), "gone": ()}
         if runner.differs(new.steps):
-            rebuilt = runner.rebuild(new.steps)
+            rebuilt = runner.rebuild(new.steps, prove_ns=prove_ns)
             changed |= {"changed": rebuilt.changed, "rebuilt": rebuilt.built}
             changed |= {"kept": rebuilt.kept, "gone": rebuilt.gone}
         if old.batch != new.batch:
@@ -330,7 +332,7 @@ class Control:
                 now = self.description.sources
                 pending = changes.carry_out(runner, now=now)
                 made = new.model_copy(update={"sources": changes.applied(now)})
-                self._versions.add(made, by=by, is_proven=is_proven)
+                self._versions.add(made, by=by, is_proven=not prove_ns)
             for one in pending:
                 _wait(one, meanwhile=runner.let_frames_in)
         return {**changed, "added": changes.added, "removed": changes.removed, "restarted": changes.changed}

@@ -2,7 +2,7 @@
 
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import InputPath, OutputPath
-from sightline.graph.live_options import ChangesLive, TakesChanges
+from sightline.graph.live_options import ChangesLive, PreparesChanges, TakesChanges
 from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.graph.mounts import Mounts
 from sightline.graph.operator import Operator, Pending, RecordsOnRequest, ResetsCounts, RunsOn, Sink
@@ -39,6 +39,7 @@ __all__ = [
     "Parallel",
     "Pending",
     "PipelineDescription",
+    "PreparesChanges",
     "Problem",
     "RecordsOnRequest",
     "Registry",

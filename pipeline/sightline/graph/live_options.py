@@ -42,9 +42,32 @@ class TakesChanges(Protocol):
         ...
 
 
+@runtime_checkable
+class PreparesChanges(Protocol):
+    """An operator that takes changes, and before that makes something ready beside its work: it opens a model."""
+
+    def prepare(self, element: Any, *, prove_ns: int) -> None:
+        """Make ready what `change` to this element needs, which `change` then takes over.
+
+        Called by the thread that carries the change out, while `process` may run in another. `prove_ns` is how long the
+        change will be on probation: so long the operator can go back by itself. It then posts `MODEL_TAKEN_BACK`, and
+        the change is reverted without the loss of a frame. Raises SightlineError, with nothing left open.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Release what was made ready and not taken over; from any thread."""
+        ...
+
+
 def changes_live(field: FieldInfo) -> bool:
     """Whether a field is marked as one that changes live."""
     return any(isinstance(item, _Mark) for item in field.metadata)
+
+
+def live_keys(model: type[BaseModel]) -> frozenset[str]:
+    """Return the YAML keys of the options of a class that change live."""
+    return frozenset(field.alias or name for name, field in model.model_fields.items() if changes_live(field))
 
 
 def differ_live_only(one: BaseModel, other: BaseModel, *, others_change_live: bool) -> bool:

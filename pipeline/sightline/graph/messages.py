@@ -56,6 +56,7 @@ class MessageKind(StrEnum):
     STREAM_FAILED = "stream_failed"
     ELEMENT_STUCK = "element_stuck"
     MODEL = "model"
+    MODEL_TAKEN_BACK = "model_taken_back"
     RECORDING_STARTED = "recording_started"
     RECORDING = "recording"
     SINK_DEGRADED = "sink_degraded"

@@ -54,6 +54,13 @@ class Probation:
             self._hold()
         return True
 
+    def report(self, error: OperatorError) -> None:
+        """Note that a change has failed, although all goes on: an operator has gone back to what it had before."""
+        with self._noted:
+            if self._open and self.error is None:
+                self.error = error
+                self._noted.notify_all()
+
     def lose(self, frames: int) -> None:
         """Count frames that met an error and were dropped."""
         with self._noted:

@@ -309,10 +309,12 @@ class Runner:
             self._is_kept_open = False
             self._seal_if_over()
 
-    def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
-        """Continue with other steps; wait until they run. Raises SightlineError, and continues as before."""
+    def rebuild(self, steps: tuple[Step, ...], *, prove_ns: int = 0) -> Rebuilt:
+        """Continue with other steps; wait until they run. Raises SightlineError, and continues as before. `prove_ns` is
+        how long the change is on probation.
+        """
         self._begun.wait()
-        return self._lanes.rebuild(steps)
+        return self._lanes.rebuild(steps, prove_ns=prove_ns)
 
     def runs(self, element_id: str, element: Element) -> bool:
         """Whether it has this step with these options, and the files that it reads have not changed since."""
@@ -451,9 +453,11 @@ class Runner:
         self._outbox.hear(message)
 
     def _post_of_element(self, message: Message) -> None:
-        """Post a message of a part of the run, and remember outputs that are not whole."""
+        """Post a message of a part of the run; remember outputs that are not whole, and changes that have failed."""
         if message.kind is MessageKind.SINK_DEGRADED and message.element is not None:
             self._stats.lost_outputs.setdefault(message.element, message.text)
+        if message.kind is MessageKind.MODEL_TAKEN_BACK and message.element is not None:
+            self.probation.report(OperatorError(message.text, element=message.element))
         self._post(message)
 
     def batch_done(self, item: WorkItem, batch: Batch) -> None:

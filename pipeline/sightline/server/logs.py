@@ -32,6 +32,7 @@ _WARNINGS = frozenset(
         MessageKind.STREAM_STALLED,
         MessageKind.STREAM_LOST,
         MessageKind.ELEMENT_STUCK,
+        MessageKind.MODEL_TAKEN_BACK,
         MessageKind.SINK_DEGRADED,
         MessageKind.DESTINATION_LOST,
         MessageKind.OVERLOADED,

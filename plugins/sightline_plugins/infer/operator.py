@@ -10,15 +10,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from sightline.errors import ModelError
 from sightline.graph.inspection import ModelWork
-from sightline.graph.operator import Operator, Pending, RunsOn
+from sightline.graph.operator import Operator, RunsOn
 from sightline.graph.site import Site
-from sightline.media import Batch, Stream
+from sightline.media import Batch, Frame, PixelFormat, Stream, Surface
+from sightline_plugins.engines.protocol import Array
 from sightline_plugins.infer.inspection import TargetWork, WatchedPostprocessor
 from sightline_plugins.infer.opening import open_predictor
 from sightline_plugins.infer.options import DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
-from sightline_plugins.infer.postprocessing import Postprocessor
+from sightline_plugins.infer.postprocessing import Postprocessor, SuppressedBoxes
 from sightline_plugins.infer.requests import InferenceRequest, Predictor
 from sightline_plugins.infer.targets import (
     InferenceTarget,
@@ -34,10 +36,12 @@ from sightline_plugins.store import stored_model
 _NO_ORIGIN: Mapping[str, str] = MappingProxyType({})
 
 
-def build_operator(
-    element: ModelElement, plan: ModelPlan, *, postprocessor: Postprocessor[Any], site: Site
-) -> Operator:
-    """Make the operator of an element. Raises ModelError or ConfigurationError when the model cannot be loaded."""
+def open_model(element: ModelElement, site: Site) -> ModelOperator:
+    """Open the model of an element. Raises ModelError or ConfigurationError when it cannot be loaded."""
+    plan, problems = element.plan()
+    if plan is None:
+        raise ModelError("; ".join(problem.message for problem in problems))
+    postprocessor = element.postprocessor(plan, site)
     return ModelOperator(
         open_predictor(element, plan, postprocessor=postprocessor, site=site),
         selector=target_selector(element, plan),
@@ -72,6 +76,19 @@ def _selector(element: ModelElement, plan: ModelPlan, *, every: int, reinfer_int
     return RegionSelector(region_placements(preprocessing, regions_of=element.regions_of), every=every)
 
 
+_GRAY = 114
+
+
+class _Unread(Postprocessor[None]):
+    """Makes nothing of outputs."""
+
+    def read(self, outputs: Sequence[Array], target: InferenceTarget, batch: Batch) -> None:
+        """See `Postprocessor.read`."""
+
+    def read_boxes(self, boxes: SuppressedBoxes, target: InferenceTarget, batch: Batch) -> None:
+        """See `Postprocessor.read_boxes`."""
+
+
 @dataclass(slots=True, eq=False)
 class _Job:
     """A target under way: its request, until that is read; then the result, and whether the outputs were finite.
@@ -86,6 +103,11 @@ class _Job:
     result: Any = None
     is_finite: bool = True
     work: TargetWork | None = None
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether the model ran and its outputs were not finite."""
+        return self.runs and (self.result is None or not self.is_finite)
 
 
 class ModelOperator(Operator):
@@ -122,11 +144,27 @@ class ModelOperator(Operator):
         self._warn = warn
         self._reading = threading.Lock()
 
-    def process(self, batch: Batch) -> Batch | Pending:
+    def warm(self) -> None:
+        """Run the model once on a gray image, before its first frame, so that what an engine does at its first run is
+        done. A model of stacks, or of images of any size, is left as it is. Raises ModelError or CudaError.
+        """
+        size_wh = self._plan.preprocessing.size_wh
+        if size_wh is None or self._is_stacked:
+            return
+        surface = Surface.allocate(PixelFormat.GRAY8, size_wh=size_wh)
+        surface.planes[0][:] = _GRAY
+        frame = Frame(Stream("warm"), 0, 0, surface)
+        target = InferenceTarget(0, self._plan.preprocessing.place_fractions((0, 0, 1, 1), surface))
+        for request in self._predictor.submit([(surface, target)]):
+            if request is not None:
+                request.wait()
+                request.read(_Unread(), target, Batch((frame,)))
+
+    def process(self, batch: Batch) -> PendingBatch:
         """Submit requests for the targets of a batch."""
         return self._process(batch, None)
 
-    def process_shown(self, batch: Batch, *, row: int, show: Callable[[ModelWork], None]) -> Batch | Pending:
+    def process_shown(self, batch: Batch, *, row: int, show: Callable[[ModelWork], None]) -> PendingBatch:
         """Submit requests as `process` does, and copy what the model gives for one frame."""
 
         def watch(target: InferenceTarget) -> TargetWork | None:
@@ -140,7 +178,7 @@ class ModelOperator(Operator):
 
         return self._process(batch, watch)
 
-    def _process(self, batch: Batch, watch: Callable[[InferenceTarget], TargetWork | None] | None) -> Batch | Pending:
+    def _process(self, batch: Batch, watch: Callable[[InferenceTarget], TargetWork | None] | None) -> PendingBatch:
         jobs: list[_Job] = []
         pending: deque[_Job] = deque()
         targets = self._selector.select(batch)
@@ -158,7 +196,7 @@ class ModelOperator(Operator):
                 pending.append(job)
             if len(pending) > self._predictor.max_pending:
                 self._read(pending.popleft(), batch)
-        return _PendingBatch(self, batch, jobs)
+        return PendingBatch(self, batch, jobs)
 
     def totals(self) -> Mapping[str, Any]:
         """Return the report of the predictor, name in the store and licence of the model, the counts of requests, and
@@ -235,12 +273,19 @@ class ModelOperator(Operator):
 
 
 @dataclass(slots=True, eq=False)
-class _PendingBatch:
-    """A batch whose requests are under way."""
+class PendingBatch:
+    """A batch whose requests are under way. After `result`, `runs` and `invalid` say how many requests there were, and
+    how many of them had outputs that are not finite.
+    """
 
     operator: ModelOperator
     batch: Batch
     jobs: Sequence[_Job]
+    runs: int = 0
+    invalid: int = 0
 
     def result(self) -> Batch:
-        return self.operator.collect(self.jobs, self.batch)
+        result = self.operator.collect(self.jobs, self.batch)
+        self.runs = sum(job.runs for job in self.jobs)
+        self.invalid = sum(job.is_invalid for job in self.jobs)
+        return result

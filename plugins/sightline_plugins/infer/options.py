@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from sightline.devices import DeviceKind
-from sightline.errors import ConfigurationError, MissingExtra, ModelError
+from sightline.errors import ConfigurationError, MissingExtra
 from sightline.graph.chosen import ChosenValue
 from sightline.graph.described import Described
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
 from sightline.graph.fields import Fraction, InputPath, matching
+from sightline.graph.live_options import ChangesLive
 from sightline.graph.operator import Operator
 from sightline.graph.references import Named
 from sightline.graph.site import Site
@@ -41,6 +42,7 @@ from sightline_plugins.infer.fields import (
     Resize,
     Scales,
 )
+from sightline_plugins.infer.trial_options import TrialLimits
 
 if TYPE_CHECKING:
     from sightline_plugins.infer.plan import ModelPlan
@@ -106,10 +108,14 @@ class ModelElement(Element):
     task: ClassVar[str]
     """The `task` of its model cards, and of the heads that fit."""
 
-    model: ModelSource
+    model: ChangesLive[ModelSource]
     """The ONNX file, a model of the store (`store:plates@2`; `store:plates` is its newest version), one of the
     catalogue (`yolox-nano`, after `sightline models pull yolox-nano`), or one that Triton serves:
     `grpc://HOST:PORT/NAME` or `http://HOST:PORT/NAME`."""
+    swap: ChangesLive[TrialLimits | None] = None
+    """Limits for another `model` that is set while the pipeline runs, as long as the change is on probation: where it
+    does not keep to them, the former model goes on. Default: three times the former model's time for a frame, and
+    finite numbers only."""
     head: str | None = None
     """The head that decodes the outputs; the guide to models lists them. Default: recognised from the outputs."""
     head_options: Mapping[str, Any] = {}
@@ -261,12 +267,9 @@ class ModelElement(Element):
 
     def build(self, site: Site) -> Operator:
         """Load the model. Raises ModelError or ConfigurationError."""
-        from sightline_plugins.infer.operator import build_operator
+        from sightline_plugins.infer.exchange import ExchangeableModel
 
-        plan, problems = self.plan()
-        if plan is None:
-            raise ModelError("; ".join(problem.message for problem in problems))
-        return build_operator(self, plan, postprocessor=self.postprocessor(plan, site), site=site)
+        return ExchangeableModel(self, site)
 
     def regions_of(self, stream: str) -> Sequence[tuple[float, float, float, float]]:
         """Return the regions of a stream, by its name, in fractions of the frame."""

@@ -110,6 +110,11 @@ class Assembly:
         self._await(mark.over)
         return mark.has_passed.is_set()
 
+    def note_change(self, elements: Mapping[str, Element]) -> None:
+        """Note that operators have taken over the options of these elements, with the files that these name."""
+        changed = {one: self._built[one].changed_into(element) for one, element in elements.items()}
+        self._built = {**self._built, **changed}
+
     def request_handover(self, kept: Iterable[str]) -> None:
         """Let the stages hand over the operators of `kept` elements, and end the others."""
         with self._lock:

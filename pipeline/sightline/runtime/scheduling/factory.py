@@ -11,12 +11,14 @@ from sightline.devices import Device
 from sightline.errors import OperatorError, SightlineError
 from sightline.graph import Element, Operator, Site
 from sightline.graph.fields import PathRole, paths_of
+from sightline.graph.live_options import live_keys
 from sightline.redaction import redact
 from sightline.runtime.scheduling.node import ErrorPolicy, Node, Probe, SharedNode, StreamFailed
 from sightline.runtime.scheduling.rule_findings import EventListener
 from sightline.runtime.state.keeper import StateKeeper
 
-_Files = tuple[tuple[str, int, int] | None, ...]
+_Files = dict[tuple[str, ...], tuple[tuple[str, int, int] | None, ...]]
+"""The state of the files that an element reads, by the key paths of the options that name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,17 @@ class BuiltOperator:
         return self.node.element == element and self.files == _files_of(element)
 
     def can_become(self, element: Element) -> bool:
-        """Whether the operator can take over the options of this element, whose files have not changed."""
-        return self.node.can_become(element) and self.files == _files_of(element)
+        """Whether the operator can take over the options of this element; files have changed at most in options that
+        change live.
+        """
+        if not self.node.can_become(element):
+            return False
+        live, now = live_keys(type(element)), _files_of(element)
+        return all(self.files.get(key) == now.get(key) for key in self.files | now if key[0] not in live)
+
+    def changed_into(self, element: Element) -> BuiltOperator:
+        """Return it after its operator has taken over the options of this element."""
+        return BuiltOperator(self.node, _files_of(element))
 
 
 class OperatorFactory:
@@ -133,7 +144,11 @@ def _operator(element: Element, site: Site) -> Operator:
 
 
 def _files_of(element: Element) -> _Files:
-    return tuple(_state(path) for _, role, path in paths_of(element) if role is PathRole.INPUT)
+    found: _Files = {}
+    for key, role, path in paths_of(element):
+        if role is PathRole.INPUT:
+            found[key] = (*found.get(key, ()), _state(path))
+    return found
 
 
 def _state(path: str) -> tuple[str, int, int] | None:

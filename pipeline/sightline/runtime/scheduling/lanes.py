@@ -306,10 +306,11 @@ class Lanes:
         """Whether building this element now would give the operators that there are."""
         return all(lane.assembly.has(element_id, element) for lane in self._usable)
 
-    def rebuild(self, steps: tuple[Step, ...]) -> Rebuilt:
+    def rebuild(self, steps: tuple[Step, ...], *, prove_ns: int) -> Rebuilt:
         """Continue with other steps. Unchanged elements keep their operators and state, and so do those that differ
         only in options that change live. The others are built first, so that the pause is short. Raises SightlineError,
         and continues as before, when one cannot be built or does not take its options, or the run ends meanwhile.
+        `prove_ns` is how long the change is on probation.
         """
         with self._rebuilding:
             elements, lanes = dict(identify(steps)), self._usable
@@ -322,7 +323,7 @@ class Lanes:
             new = [one for one in elements if one not in kept and one not in changed]
             built = self._factory.build([(one, elements[one]) for one in new], sites=self._sites_to_build(lanes))
             try:
-                self._change({one: elements[one] for one in changed}, lanes)
+                self._change({one: elements[one] for one in changed}, lanes, prove_ns=prove_ns)
             except BaseException:
                 self._factory.discard(built)
                 raise
@@ -347,17 +348,27 @@ class Lanes:
         passed = [mark for lane, mark in marks.items() if lane.assembly.has_passed(mark)]
         return [saved for mark in passed for saved in mark.saved]
 
-    def _change(self, elements: Mapping[str, Element], lanes: Sequence[Lane]) -> None:
+    def _change(self, elements: Mapping[str, Element], lanes: Sequence[Lane], *, prove_ns: int) -> None:
         """Let operators take over options, in every lane between two batches: all of them, or none. Raises
         SightlineError.
         """
         if not elements:
             return
         former = {one: lane.assembly.built[one].node.element for lane in lanes for one in elements}
-        errors = self._pass_change(elements, lanes)
-        if errors:
-            self._pass_change(former, lanes)
-            raise errors[0]
+        nodes = [(one, node) for one, own in nodes_of(lanes).items() if one in elements for node in own]
+        try:
+            for one, node in nodes:
+                node.prepare(elements[one], prove_ns=prove_ns)
+            errors = self._pass_change(elements, lanes)
+            if errors:
+                self._pass_change(former, lanes)
+                raise errors[0]
+        except BaseException:
+            for _, node in nodes:
+                node.abandon()
+            raise
+        for lane in lanes:
+            lane.assembly.note_change(elements)
 
     def _pass_change(self, elements: Mapping[str, Element], lanes: Sequence[Lane]) -> list[SightlineError]:
         """Let a change of options pass all stages; return the errors of operators that did not take them."""

@@ -12,7 +12,18 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from sightline.errors import CudaFailed, OperatorError, SightlineError
-from sightline.graph import Element, KeepsState, Message, MessageKind, Operator, Pending, RunsOn, Site, TakesChanges
+from sightline.graph import (
+    Element,
+    KeepsState,
+    Message,
+    MessageKind,
+    Operator,
+    Pending,
+    PreparesChanges,
+    RunsOn,
+    Site,
+    TakesChanges,
+)
 from sightline.media import Batch, Frame, Stream
 from sightline.redaction import redact
 from sightline.runtime.inspection import FrameInspection, StepWatch
@@ -156,12 +167,30 @@ class Node:
         """Whether the operator can take over the options of this element."""
         return isinstance(self.operator, TakesChanges) and self.element.changes_live_into(element)
 
+    def prepare(self, element: Element, *, prove_ns: int) -> None:
+        """Let the operator make ready, beside its work, what it needs to become this element. Raises SightlineError."""
+        operator = self.operator
+        if isinstance(operator, PreparesChanges):
+            try:
+                operator.prepare(element, prove_ns=prove_ns)
+            except SightlineError:
+                raise
+            except Exception as error:
+                message = f"element {self.element_id!r} cannot prepare its change: {_describe(error)}"
+                raise OperatorError(message, element=self.element_id) from error
+
+    def abandon(self) -> None:
+        """Let the operator release what it has made ready for a change that does not come. Raises OperatorError."""
+        operator = self.operator
+        if isinstance(operator, PreparesChanges):
+            self._guarded(operator.abandon, doing="abandoning a change")
+
     def change(self, element: Element) -> OperatorError | None:
         """Let the operator take over the options of this element. Return its error when it goes on with the present
         ones. Raises OperatorError when it cannot do that either.
         """
         former, operator = self.element, self.operator
-        if former == element or not isinstance(operator, TakesChanges):
+        if not isinstance(operator, TakesChanges) or (former == element and not isinstance(operator, PreparesChanges)):
             return None
         try:
             self._guarded(lambda: operator.change(element), doing="changing its options")
