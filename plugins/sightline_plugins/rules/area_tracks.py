@@ -21,10 +21,10 @@ class AreaTracks:
     One table serves all areas of a stream, so a step works on all its pairs at once; a pair that never was has no row.
     `new` holds, by name, what a column holds in a new row: its dtype and shape are those of the column's rows. Times
     are integers (nanoseconds), -1 where there is none. A column is a view: it is written to in place, and valid until
-    the next `rows`.
+    pairs come or are forgotten.
 
     `area` (R,) are the numbers of the areas, -1 in a row that was forgotten: such rows stay until they are half of all,
-    so row numbers are valid as long as columns are, and forgetting a few pairs costs no copy of the others.
+    so that forgetting a few pairs costs no copy of the others.
     """
 
     def __init__(self, new: Mapping[str, npt.ArrayLike]) -> None:
@@ -62,25 +62,25 @@ class AreaTracks:
 
     def rows(self, area: Indices, track_id: Ids, *, now_ns: int) -> tuple[Indices, Mask]:
         """Return the rows (P,) of pairs that are seen now, and which of them are new (P,); those get a row."""
-        if 2 * len(self) < self._count - _LEAST_ROWS:
-            self._pack(self.area != _NOWHERE)
-        pairs = list(zip(area.tolist(), track_id.tolist(), strict=True))
-        find = self._rows.get
-        rows = np.array([find(pair, -1) for pair in pairs], np.intp)
-        is_new: Mask = rows < 0
-        if is_new.any():
-            new, known = self._rows, len(self._rows)
-            for place in np.flatnonzero(is_new).tolist():
-                rows[place] = new.setdefault(pairs[place], self._count + len(new) - known)
-            self._grow(self._count + len(new) - known)
-            self.area[rows], self.track_id[rows] = area, track_id
-        self.seen_ns[rows] = now_ns
-        return rows, is_new
+        return self.see(self.known(area, track_id), area, track_id, now_ns=now_ns)
 
     def known(self, area: Indices, track_id: Ids) -> Indices:
         """Return the rows (P,) of pairs, -1 for those that have none."""
         find = self._rows.get
         return np.array([find(pair, -1) for pair in zip(area.tolist(), track_id.tolist(), strict=True)], np.intp)
+
+    def see(self, rows: Indices, area: Indices, track_id: Ids, *, now_ns: int) -> tuple[Indices, Mask]:
+        """Return the rows (P,) of pairs that are seen now, given those that are `known`, and which are new (P,)."""
+        is_new: Mask = rows < 0
+        if is_new.any():
+            rows, known = rows.copy(), len(self._rows)
+            for place in np.flatnonzero(is_new).tolist():
+                pair = int(area[place]), int(track_id[place])
+                rows[place] = self._rows.setdefault(pair, self._count + len(self._rows) - known)
+            self._grow(self._count + len(self._rows) - known)
+            self.area[rows], self.track_id[rows] = area, track_id
+        self.seen_ns[rows] = now_ns
+        return rows, is_new
 
     def rename(self, row: int, track_id: int) -> None:
         """Give the pair in a row another track, which has no row in its area."""
@@ -90,11 +90,15 @@ class AreaTracks:
         self.track_id[row] = track_id
 
     def forget(self, forgotten: Mask) -> None:
-        """Forget the pairs of the mask (R,)."""
+        """Forget the pairs of the mask (R,); row numbers are others after it."""
         rows = np.flatnonzero(forgotten & (self.area != _NOWHERE))
+        if not len(rows):
+            return
         for pair in zip(self.area[rows].tolist(), self.track_id[rows].tolist(), strict=True):
             del self._rows[pair]
         self.area[rows] = _NOWHERE
+        if 2 * len(self) < self._count - _LEAST_ROWS:
+            self._pack(self.area != _NOWHERE)
 
     def renumber(self, moved: Mapping[int, int]) -> None:
         """Give areas other numbers, by the ones that they have; forget the pairs of those that are not among them."""

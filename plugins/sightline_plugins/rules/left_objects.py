@@ -8,16 +8,18 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from sightline.graph.rule import RuleEvent
+from sightline.graph.rule import Counts, RuleEvent, StreamRule
 from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media import Part
-from sightline.media.boxes import iou_matrix
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
+from sightline_plugins.rules.area_tracks import AreaTracks
 from sightline_plugins.rules.geometry import Floats, Mask
-from sightline_plugins.rules.motion import Distance, Monitor, MotionArea, MotionRule, SeenObjects, Tally
+from sightline_plugins.rules.motion import Distance, MotionArea, MotionRule, Tally
+from sightline_plugins.rules.nearby import are_covered, are_near, places_taken
 from sightline_plugins.rules.shapes import Location, Shape
-from sightline_plugins.rules.stillness import Stillness
+from sightline_plugins.rules.stillness import STILLNESS, stand
+from sightline_plugins.rules.stream_motion import AreaEvent, SeenPairs, StreamMotion
 from sightline_plugins.rules.track_table import Ids, Indices
 
 _ATTENDED_NS = 5_000_000_000
@@ -90,8 +92,8 @@ class LeftObjects(MotionRule):
     def areas(self) -> Mapping[str, LeftArea]:
         return self.__pydantic_extra__
 
-    def monitor(self) -> LeftMonitor:
-        return LeftMonitor()
+    def watch(self, earlier: StreamRule | None) -> StreamRule:
+        return StreamLeftObjects(self, earlier if isinstance(earlier, StreamLeftObjects) else None)
 
     def summary(self, tally: Tally) -> dict[str, Any]:
         """Return how many objects were `left` and `removed`."""
@@ -106,12 +108,13 @@ class LeftObjects(MotionRule):
                     yield (name, "owners", number), label
 
 
-class LeftMonitor(Monitor):
-    """The objects that stand in an area, and who is near."""
+class StreamLeftObjects(StreamMotion):
+    """The objects that stand in the areas of a stream, and who is near."""
 
-    def __init__(self) -> None:
-        self._stillness = Stillness(
+    def __init__(self, rule: LeftObjects, earlier: StreamMotion | None = None) -> None:
+        self.table = AreaTracks(
             {
+                **STILLNESS,
                 "first_id": -1,
                 "box": np.zeros(4),
                 "near_ns": -1,
@@ -122,163 +125,163 @@ class LeftMonitor(Monitor):
                 "free_ns": -1,
             }
         )
-        self.table = self._stillness.table
-        self._owners_of: tuple[TrackedObjects, Mask] | None = None
+        super().__init__(rule, earlier)
 
-    def take(self, name: str, rule: LeftObjects, tally: Tally) -> None:
-        self._name, self._area, self._tally = name, rule.areas[name], tally
-        self._owners_of = None
+    def take(self) -> None:
+        self._after_ns = np.array([area.after for area in self.areas], np.int64)
+        self._gone_ns = np.array([area.gone for area in self.areas], np.int64)
+        self._reach = np.array([area.distance for area in self.areas], np.float64)
+        self._owners = list(dict.fromkeys(area.owners for area in self.areas))
+        """The different owners of areas, and by area which of them it has."""
+        self._owners_of = np.array([self._owners.index(area.owners) for area in self.areas], np.intp)
+        self._are_owners: tuple[TrackedObjects, Mask] | None = None
 
-    def place(self, size_wh: tuple[int, int], *, pixels: bool) -> None:
-        """Do nothing: areas have no points of their own."""
+    def take_size(self, size_wh: tuple[int, int]) -> None:
+        del size_wh
+        self._distances = self.in_pixels([area.still for area in self.areas])
 
-    def update(self, seen: SeenObjects) -> list[RuleEvent]:
-        table, area, now_ns = self.table, self._area, seen.now_ns
+    def step(self, seen: SeenPairs) -> list[AreaEvent]:
+        table, now_ns = self.table, seen.now_ns
         everything = seen.tracks.xyxy[seen.frame].astype(np.float64)
-        is_owner = self._is_owner(seen.tracks)
-        own = ~is_owner[seen.row]
-        track_id, boxes = seen.track_id[own], seen.xyxy[own]
-        self._recognise(track_id, boxes, now_ns=now_ns)
-        stood_ns = table["since_ns"].copy()
-        rows, moved_ns = self._stillness.update(
-            track_id, seen.points[own], reach=seen.reach(area.still)[own], now_ns=now_ns
-        )
+        are_owners = self._owners_among(seen.tracks)
+        own = ~are_owners[self._owners_of[seen.area], seen.row]
+        area, track_id, points, boxes = seen.area[own], seen.track_id[own], seen.points[own], seen.xyxy[own]
+        known = self._recognised(area, track_id, boxes, now_ns=now_ns)
+        rows, is_new = table.see(known, area, track_id, now_ns=now_ns)
+        stood_ns = table["since_ns"][rows]
+        moved_ns = stand(table, rows, is_new, points, reach=seen.reach(self._distances)[own], now_ns=now_ns)
         table["box"][rows], table["free_ns"][rows] = boxes, -1
         fresh = table["first_id"][rows] < 0
         table["first_id"][rows[fresh]] = track_id[fresh]
 
-        events: list[RuleEvent] = []
-        for row, end_ns in zip(rows[moved_ns >= 0].tolist(), moved_ns[moved_ns >= 0].tolist(), strict=True):
-            events += self._removed(row, end_ns - int(stood_ns[row]), "moved", now_ns=now_ns)
-        self._attend(rows, seen.points[own], everything[is_owner[seen.frame]], now_ns=now_ns)
+        has_moved = moved_ns >= 0
+        events = self._removed(rows[has_moved], (moved_ns - stood_ns)[has_moved], "moved", now_ns=now_ns)
+        for number, are_own in enumerate(are_owners[:, seen.frame]):
+            looks = self._owners_of[area] == number
+            near = are_near(points[looks], everything[are_own], reach=self._reach[area[looks]])
+            self._attend(rows[looks][near], now_ns=now_ns)
         events += self._left(rows, now_ns=now_ns)
         return events + self._vanished(everything, now_ns=now_ns)
 
-    def stop(self, now_ns: int) -> list[RuleEvent]:
-        events = [self._ended(row, "unwatched", now_ns=now_ns) for row in np.flatnonzero(self.table["left"]).tolist()]
-        self.table.clear()
+    def stop(self, stopped: Mask, now_ns: int) -> list[AreaEvent]:
+        rows = stopped[self.table.area]
+        events = self._unwatched(rows, now_ns=now_ns)
+        self.table.forget(rows)
         return events
 
-    def positions(self) -> Floats:
-        return self.table["place"]
+    def positions(self, rows: Indices) -> Floats:
+        positions: Floats = self.table["place"][rows]
+        return positions
 
-    def counts(self) -> dict[str, int]:
-        """Return how many objects are left `now`, and how many were `left` and `removed` so far."""
-        now = int(np.count_nonzero(self.table["left"]))
-        return {"now": now, "left": int(self._tally["left"]), "removed": int(self._tally["removed"])}
+    def counts(self) -> Counts:
+        """Return how many objects are left `now` in each area, and how many were `left` and `removed` so far."""
+        return {
+            name: {"now": now, "left": int(own["left"]), "removed": int(own["removed"])}
+            for now, (name, own) in zip(self.counted(self.table["left"]), self.present_tally(), strict=True)
+        }
 
-    def _is_owner(self, tracks: TrackedObjects) -> Mask:
-        """Return which of the objects of an update (N,) are owners: worked out once for all of its frames."""
-        if self._owners_of is None or self._owners_of[0] is not tracks:
-            self._owners_of = tracks, tracks.has_label(self._area.owners)
-        return self._owners_of[1]
+    def _owners_among(self, tracks: TrackedObjects) -> Mask:
+        """Return which of the objects of an update are among the `_owners` (K, N): worked out once for all its
+        frames.
+        """
+        if self._are_owners is None or self._are_owners[0] is not tracks:
+            self._are_owners = tracks, np.stack([tracks.has_label(labels) for labels in self._owners])
+        return self._are_owners[1]
 
-    def _recognise(self, track_id: Ids, boxes: Floats, *, now_ns: int) -> None:
-        """Let new tracks go on as the objects in whose place they are, where those are not seen."""
+    def _recognised(self, area: Indices, track_id: Ids, boxes: Floats, *, now_ns: int) -> Indices:
+        """Return the rows (P,) of pairs, -1 for new ones. New tracks go on as the objects in whose place they are,
+        where those are not seen.
+        """
         table = self.table
-        rows = table.known(track_id)
-        is_new = rows < 0
-        if not is_new.any():
-            return
+        rows = table.known(area, track_id)
+        new = np.flatnonzero(rows < 0)
+        if not len(new):
+            return rows
         is_unseen = table.seen_ns < now_ns
-        is_unseen[rows[~is_new]] = False
-        unseen = np.flatnonzero(is_unseen)
-        if not len(unseen):
-            return
-        overlap = iou_matrix(boxes[is_new].astype(np.float32), table["box"][unseen].astype(np.float32))
-        for number, column in enumerate(overlap):
-            best = int(column.argmax())
-            if column[best] >= _SAME_IOU:
-                table.rename(int(unseen[best]), int(track_id[is_new][number]))
-                overlap[:, best] = 0
+        is_unseen[rows[rows >= 0]] = False
+        rows[new] = places_taken(
+            area[new], boxes[new], place_area=table.area, places=table["box"], is_free=is_unseen, least=_SAME_IOU
+        )
+        for place in new[rows[new] >= 0].tolist():
+            table.rename(int(rows[place]), int(track_id[place]))
+        return rows
 
-    def _attend(self, rows: Indices, points: Floats, owners: Floats, *, now_ns: int) -> None:
-        """Note who of the owners, boxes (M, 4), is near objects at points (N, 2)."""
+    def _attend(self, near: Indices, *, now_ns: int) -> None:
+        """Note that owners are near objects in these rows."""
         table = self.table
-        if not len(owners):
-            return
-        feet = np.stack([(owners[:, 0] + owners[:, 2]) / 2, owners[:, 3]], axis=1)
-        apart = np.hypot(*np.moveaxis(points[:, None] - feet, -1, 0))
-        is_near: Mask = (apart <= self._area.distance * (owners[:, 3] - owners[:, 1])).any(axis=1)
-        near = rows[is_near]
         comes = (table["near_ns"][near] < 0) | (now_ns - table["near_ns"][near] > _MISSED_NS)
         table["near_since_ns"][near[comes]] = now_ns
         table["near_ns"][near] = now_ns
         attends = near[now_ns - table["near_since_ns"][near] >= _ATTENDED_NS]
         table["attended_ns"][attends] = now_ns
 
-    def _left(self, rows: Indices, *, now_ns: int) -> list[RuleEvent]:
+    def _left(self, rows: Indices, *, now_ns: int) -> list[AreaEvent]:
         """Return events of objects that are left from now on, or attended to again."""
         table = self.table
         is_attended = table["attended_ns"][rows] == now_ns
         is_left = table["left"][rows]
         events = [self._ended(row, "attended", now_ns=now_ns) for row in rows[is_left & is_attended].tolist()]
-        alone_ns = now_ns - self._alone_since(rows)
-        for row, lasted_ns in zip(rows.tolist(), alone_ns.tolist(), strict=True):
-            if lasted_ns >= self._area.after and not table["left"][row]:
-                table["left"][row], table["left_ns"][row] = True, now_ns - lasted_ns
-                self._tally["left"] += 1
-                events.append(self._event(row, "left", lasted_ns, Part.BEGIN))
+        alone_ns = now_ns - np.maximum(table["since_ns"][rows], table["attended_ns"][rows])
+        begins = ~table["left"][rows] & (alone_ns >= self._after_ns[table.area[rows]])
+        for row, lasted_ns in zip(rows[begins].tolist(), alone_ns[begins].tolist(), strict=True):
+            table["left"][row], table["left_ns"][row] = True, now_ns - lasted_ns
+            self.tally_of(row)["left"] += 1
+            events.append(self._event(row, "left", lasted_ns, Part.BEGIN))
         return events
 
-    def _alone_since(self, rows: Indices) -> Ids:
-        """Return since when nobody has attended to objects where they stand."""
-        since: Ids = np.maximum(self.table["since_ns"][rows], self.table["attended_ns"][rows])
-        return since
-
-    def _vanished(self, boxes: Floats, *, now_ns: int) -> list[RuleEvent]:
+    def _vanished(self, boxes: Floats, *, now_ns: int) -> list[AreaEvent]:
         """Return events of objects that were removed unseen, given all boxes (M, 4) of the frame."""
         table = self.table
-        unseen = np.flatnonzero(table.seen_ns < now_ns)
+        unseen = np.flatnonzero((table.seen_ns < now_ns) & (table.area >= 0))
         if not len(unseen):
             return []
-        is_hidden = _covered(table["box"][unseen], boxes).max(axis=1, initial=0) >= _HIDDEN_SHARE
+        is_hidden = are_covered(table["box"][unseen], boxes, share=_HIDDEN_SHARE)
         free_ns = table["free_ns"][unseen]
         table["free_ns"][unseen] = free_ns = np.where(is_hidden, -1, np.where(free_ns < 0, now_ns, free_ns))
-        is_gone = (free_ns >= 0) & (now_ns - free_ns >= self._area.gone)
-        events: list[RuleEvent] = []
-        for row in unseen[is_gone].tolist():
-            stood_ns = int(table.seen_ns[row] - table["since_ns"][row])
-            events += self._removed(row, stood_ns, "vanished", now_ns=now_ns)
-        kept = now_ns - table.seen_ns <= _LONGEST_NS
-        kept[unseen[is_gone]] = False
-        for row in np.flatnonzero(~kept & table["left"]).tolist():
-            events.append(self._ended(row, "unwatched", now_ns=now_ns))
-        table.keep(kept)
+        is_gone = (free_ns >= 0) & (now_ns - free_ns >= self._gone_ns[table.area[unseen]])
+        gone = unseen[is_gone]
+        events = self._removed(gone, table.seen_ns[gone] - table["since_ns"][gone], "vanished", now_ns=now_ns)
+        forgotten = now_ns - table.seen_ns > _LONGEST_NS
+        forgotten[gone] = True
+        events += self._unwatched(forgotten, now_ns=now_ns)
+        table.forget(forgotten)
         return events
 
-    def _removed(self, row: int, stood_ns: int, how: str, *, now_ns: int) -> list[RuleEvent]:
-        """Return the events of an object that is not in its place any more, if it had stood there for long enough."""
-        events = [self._ended(row, "removed", now_ns=now_ns)] if self.table["left"][row] else []
-        if stood_ns >= self._area.after:
-            self._tally["removed"] += 1
-            data: dict[str, str | int | float] = {
-                "how": how,
-                "track_id": int(self.table.track_id[row]),
-                "seconds": round(stood_ns / NANOSECONDS, 3),
-            }
-            events.append(RuleEvent("removed", self._name, data))
+    def _removed(self, rows: Indices, stood_ns: Ids, how: str, *, now_ns: int) -> list[AreaEvent]:
+        """Return the events of objects that are not in their place any more, those that had stood there long enough."""
+        table, events = self.table, []
+        has_stood = stood_ns >= self._after_ns[table.area[rows]]
+        told = table["left"][rows] | has_stood
+        for row, lasted_ns, counts in zip(
+            rows[told].tolist(), stood_ns[told].tolist(), has_stood[told].tolist(), strict=True
+        ):
+            if table["left"][row]:
+                events.append(self._ended(row, "removed", now_ns=now_ns))
+            if counts:
+                self.tally_of(row)["removed"] += 1
+                data: dict[str, str | int | float] = {
+                    "how": how,
+                    "track_id": int(table.track_id[row]),
+                    "seconds": round(lasted_ns / NANOSECONDS, 3),
+                }
+                number = int(table.area[row])
+                events.append((number, RuleEvent("removed", self.names[number], data)))
         return events
 
-    def _ended(self, row: int, state: str, *, now_ns: int) -> RuleEvent:
+    def _unwatched(self, rows: Mask, *, now_ns: int) -> list[AreaEvent]:
+        """Return the ends of what is left in rows (R,) that are forgotten."""
+        is_left = rows & self.table["left"] & (self.table.area >= 0)
+        return [self._ended(row, "unwatched", now_ns=now_ns) for row in np.flatnonzero(is_left).tolist()]
+
+    def _ended(self, row: int, state: str, *, now_ns: int) -> AreaEvent:
         self.table["left"][row] = False
         return self._event(row, state, now_ns - int(self.table["left_ns"][row]), Part.END)
 
-    def _event(self, row: int, state: str, lasted_ns: int, part: Part) -> RuleEvent:
+    def _event(self, row: int, state: str, lasted_ns: int, part: Part) -> AreaEvent:
         data: dict[str, str | int | float] = {
             "state": state,
             "track_id": int(self.table.track_id[row]),
             "seconds": round(lasted_ns / NANOSECONDS, 3),
         }
-        return RuleEvent("left", self._name, data, part, int(self.table["first_id"][row]))
-
-
-def _covered(boxes: Floats, others: Floats) -> Floats:
-    """Return which share of boxes (N, 4) each of the others (M, 4) covers -> (N, M)."""
-    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
-    sides = np.maximum(high - low, 0)
-    common = sides[..., 0] * sides[..., 1]
-    area = np.maximum((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), 1e-9)
-    share: Floats = common / area[:, None]
-    return share
+        number = int(self.table.area[row])
+        return number, RuleEvent("left", self.names[number], data, part, int(self.table["first_id"][row]))

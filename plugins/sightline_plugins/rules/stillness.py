@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sightline_plugins.rules.area_tracks import AreaTracks
 from sightline_plugins.rules.geometry import Floats, Mask
-from sightline_plugins.rules.track_table import Ids, Indices, TrackTable
+from sightline_plugins.rules.track_table import Ids, Indices
 
 BLINK_NS = 500_000_000
 """An object has moved when it has been away for this long: a box that jumps for a moment moves nothing."""
@@ -28,9 +28,7 @@ STILLNESS: Mapping[str, npt.ArrayLike] = {
 """What a table holds of each track for `stand`: its place, and since when it stands there, are for the caller."""
 
 
-def stand(
-    table: AreaTracks | TrackTable, rows: Indices, is_new: Mask, points: Floats, *, reach: Floats, now_ns: int
-) -> Ids:
+def stand(table: AreaTracks, rows: Indices, is_new: Mask, points: Floats, *, reach: Floats, now_ns: int) -> Ids:
     """Take positions (N, 2) of tracks that are seen now, each with its reach (N,), into their rows (N,) of the table.
 
     A track stands at a place as long as it is not farther from it than its reach. Once it has been farther for
@@ -64,18 +62,6 @@ def stand(
     table["away_ns"][rows] = np.where(moves, -1, away_ns)
     table["next_place"][rows], table["next_ns"][rows] = next_place, next_ns
     return np.where(moves, away_ns, -1)
-
-
-class Stillness:
-    """A table of tracks with their `STILLNESS`, and `more` columns for the caller."""
-
-    def __init__(self, more: Mapping[str, npt.ArrayLike]) -> None:
-        self.table = TrackTable({**STILLNESS, **more})
-
-    def update(self, track_id: Ids, points: Floats, *, reach: Floats, now_ns: int) -> tuple[Indices, Ids]:
-        """Let tracks (N,) `stand`. Returns their rows in the table, and when each that has moved left its place."""
-        rows, is_new = self.table.rows(track_id, now_ns=now_ns)
-        return rows, stand(self.table, rows, is_new, points, reach=reach, now_ns=now_ns)
 
 
 def _apart(points: Floats, others: Floats) -> Floats:

@@ -128,7 +128,7 @@ class StreamStopped(StreamMotion):
         stays = (stopped_ns[rows] < 0) & (now_ns - since_ns[rows] >= self._after_ns[seen.area])
         for row in rows[stays].tolist():
             stopped_ns[row] = since_ns[row]
-            self._tally_of(row)["stopped"] += 1
+            self.tally_of(row)["stopped"] += 1
             events.append(self._event(row, "stopped", now_ns - int(since_ns[row])))
         is_gone = (table.seen_ns < now_ns) & (now_ns - table.seen_ns >= self._gone_ns[table.area])
         return events + self._forgotten(is_gone)
@@ -160,7 +160,7 @@ class StreamStopped(StreamMotion):
     def _ended(self, row: int, end_ns: int, state: str) -> AreaEvent:
         lasted_ns = max(0, end_ns - int(self.table["stopped_ns"][row]))
         self.table["stopped_ns"][row] = -1
-        tally = self._tally_of(row)
+        tally = self.tally_of(row)
         tally["ended"] += 1
         tally["nanoseconds"] += lasted_ns
         return self._event(row, state, lasted_ns)
@@ -174,6 +174,3 @@ class StreamStopped(StreamMotion):
         }
         part = Part.BEGIN if state == "stopped" else Part.END
         return area, RuleEvent("stopped", self.names[area], data, part, track_id)
-
-    def _tally_of(self, row: int) -> Tally:
-        return self.tally[self.names[int(self.table.area[row])]]

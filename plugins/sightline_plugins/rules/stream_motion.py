@@ -228,6 +228,10 @@ class StreamMotion(StreamRule):
         """Yield the names of the areas with their counts."""
         return ((name, self.tally[name]) for name in self.names)
 
+    def tally_of(self, row: int) -> Tally:
+        """Return the counts of the area of a row of the table."""
+        return self.tally[self.names[int(self.table.area[row])]]
+
     def counted(self, rows: Mask) -> list[int]:
         """Return how many of these rows of the table (R,) each area has."""
         areas = self.table.area[rows]
