@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sightline.graph.described import Described
-from sightline_plugins.rules.geometry import Floats, Mask, lie_on_a_line
+from sightline_plugins.rules.geometry import Floats, lie_on_a_line
 from sightline_plugins.rules.shapes import Coordinate, Location, Point, in_pixels
 
 Metres = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -111,21 +111,11 @@ class GroundPlane:
     matrix: Floats
     least_depth: float = 0.0
 
-    def is_ground(self, points: Floats) -> Mask:
-        """Return whether points (..., 2) in pixels are on the ground, and not too far away to say where."""
-        return _depths(self.matrix, points) > self.least_depth
-
     def places(self, points: Floats) -> Floats:
         """Return where points (..., 2) in pixels are, in metres; they have to be on the ground."""
         mapped = points @ self.matrix[:, :2].T + self.matrix[:, 2]
         places: Floats = mapped[..., :2] / mapped[..., 2:]
         return places
-
-    def slopes(self, points: Floats, places: Floats) -> Floats:
-        """Return by how many metres a place moves for each pixel, (..., 2, 2), at points whose places are given."""
-        depth = _depths(self.matrix, points)[..., None, None]
-        slopes: Floats = (self.matrix[:2, :2] - places[..., :, None] * self.matrix[2, :2]) / depth
-        return slopes
 
 
 def _depths(matrix: Floats, points: Floats) -> Floats:

@@ -10,23 +10,23 @@ from pydantic import Field
 
 from sightline.graph import ChangesLive
 from sightline.graph.described import Described
-from sightline.graph.rule import RuleEvent
+from sightline.graph.rule import Counts, RuleEvent, StreamRule
 from sightline.graph.state import Saved
 from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
+from sightline_plugins.rules.area_tracks import AreaTracks
 from sightline_plugins.rules.geometry import Floats, Mask
 from sightline_plugins.rules.ground import Ground, Metres
-from sightline_plugins.rules.motion import Monitor, MotionArea, MotionRule, SeenObjects, Tally
+from sightline_plugins.rules.motion import MotionArea, MotionRule, Tally
 from sightline_plugins.rules.nearness import NearChange, Nearness
 from sightline_plugins.rules.shapes import Location, Point, Shape, anchor_fractions
-from sightline_plugins.rules.speed_fit import LEAST_SAMPLES, fit_speeds
-from sightline_plugins.rules.track_table import Indices, TrackTable
+from sightline_plugins.rules.speed_fit import SAMPLES, Grounds, fit_speeds
+from sightline_plugins.rules.stream_motion import AreaEvent, SeenPairs, StreamMotion
+from sightline_plugins.rules.track_table import Indices
 
 Unit = Literal["km/h", "mph", "m/s"]
 _PER_SECOND: Mapping[Unit, float] = {"km/h": 3.6, "mph": 3600 / 1609.344, "m/s": 1.0}
-_SAMPLES = 32
-"""Positions of a track that are kept for the window: of more frames, as many are used that are about evenly apart."""
 _LONGEST = 5
 """Where frames come slowly, the window grows to so many times its length to hold `LEAST_SAMPLES`."""
 _UNKNOWN = -1.0
@@ -107,8 +107,8 @@ class Speed(MotionRule):
     def areas(self) -> Mapping[str, SpeedArea]:
         return self.__pydantic_extra__
 
-    def monitor(self) -> SpeedMonitor:
-        return SpeedMonitor()
+    def watch(self, earlier: StreamRule | None) -> StreamRule:
+        return StreamSpeed(self, earlier if isinstance(earlier, StreamSpeed) else None)
 
     def summary(self, tally: Tally) -> dict[str, Any]:
         """Return how many objects were `measured` and `over` the limit, how many pairs `near`, and the `mean_speed`."""
@@ -117,156 +117,173 @@ class Speed(MotionRule):
         return counts | {"mean_speed": mean}
 
 
-class SpeedMonitor(Monitor):
-    """How fast the objects in an area are. Speeds are kept in metres a second."""
+class StreamSpeed(StreamMotion):
+    """How fast the objects in the areas of a stream are. Speeds are kept in metres a second."""
 
-    def __init__(self) -> None:
-        self._nearness = Nearness()
-        self.table = TrackTable(
+    def __init__(self, rule: Speed, earlier: StreamMotion | None = None) -> None:
+        self._nearness: dict[int, Nearness] = {}
+        """Who is near whom, by area, where that is asked for."""
+        self.table = AreaTracks(
             {
                 "count": 0,
-                "times_ns": np.zeros(_SAMPLES, np.int64),
-                "points": np.zeros((_SAMPLES, 2)),
+                "times_ns": np.zeros(SAMPLES, np.int64),
+                "points": np.zeros((SAMPLES, 2)),
                 "speed": _UNKNOWN,
                 "uncertainty": _UNKNOWN,
                 "measured_ns": -1,
                 "over": False,
             }
         )
+        super().__init__(rule, earlier)
 
-    def take(self, name: str, rule: Speed, tally: Tally) -> None:
-        self._name, self._area, self._tally = name, rule.areas[name], tally
-        self._anchor = anchor_fractions([self._area.anchor])[0]
-        self._unit, self._factor = rule.unit, _PER_SECOND[rule.unit]
+    def take(self) -> None:
+        self._window_ns = np.array([area.window for area in self.areas], np.int64)
+        self._limit = np.array([np.nan if area.limit is None else area.limit for area in self.areas], np.float64)
+        self._factor = _PER_SECOND[self.rule.unit]
+        for number, area in enumerate(self.areas):
+            if area.near is not None:
+                self._nearness.setdefault(number, Nearness())
 
-    def place(self, size_wh: tuple[int, int], *, pixels: bool) -> None:
-        self._plane = self._area.ground.plane(size_wh, pixels=pixels)
+    def take_size(self, size_wh: tuple[int, int]) -> None:
+        self._planes = [area.ground.plane(size_wh, pixels=self.rule.pixels) for area in self.areas]
+        self._grounds = Grounds.of(
+            self._planes,
+            anchors=anchor_fractions(area.anchor for area in self.areas),
+            window_ns=self._window_ns,
+            longest_ns=_LONGEST * self._window_ns,
+        )
 
-    def update(self, seen: SeenObjects) -> list[RuleEvent]:
+    def step(self, seen: SeenPairs) -> list[AreaEvent]:
         table, now_ns = self.table, seen.now_ns
-        self._forget(now_ns)
-        rows, _ = table.rows(seen.track_id, now_ns=now_ns)
-        last_ns = table["times_ns"][rows, (table["count"][rows] - 1) % _SAMPLES]
-        is_due = (table["count"][rows] == 0) | (now_ns - last_ns >= self._area.window // _SAMPLES)
-        on_ground = self._plane.is_ground(seen.points)
-        is_due &= on_ground
-        rows, points = rows[is_due], seen.points[is_due]
-        slot = table["count"][rows] % _SAMPLES
-        table["times_ns"][rows, slot], table["points"][rows, slot] = now_ns, points
-        table["count"][rows] += 1
-        events = self._measure(rows, seen.noise[is_due], now_ns=now_ns)
-        if (near := self._area.near) is not None:
-            places = self._plane.places(seen.points[on_ground])
-            track_id = seen.track_id[on_ground]
-            changes = self._nearness.update(
-                track_id, places, distance=near.distance, after_ns=near.after, now_ns=now_ns
-            )
-            events += [self._near_event(change) for change in changes]
-        return events
+        table.forget(now_ns - table.seen_ns > self._grounds.longest_ns[table.area])
+        rows, _ = table.rows(seen.area, seen.track_id, now_ns=now_ns)
+        count, window_ns = table["count"][rows], self._window_ns[seen.area]
+        last_ns = table["times_ns"][rows, (count - 1) % SAMPLES]
+        on_ground = self._grounds.hold(seen.area, seen.points)
+        is_due = on_ground & ((count == 0) | (now_ns - last_ns >= window_ns // SAMPLES))
+        due, slot = rows[is_due], count[is_due] % SAMPLES
+        table["times_ns"][due, slot], table["points"][due, slot] = now_ns, seen.points[is_due]
+        table["count"][due] += 1
+        events = self._measure(due, seen.noise[is_due], now_ns=now_ns)
+        measured_ns = table["measured_ns"][rows]
+        known = (measured_ns >= 0) & (now_ns - measured_ns <= window_ns)
+        for name, column in (("speed", "speed"), ("speed_uncertainty", "uncertainty")):
+            self.note(seen, name, np.where(known, np.round(table[column][rows] * self._factor, 2), np.nan))
+        return events + self._near(seen, on_ground)
 
     def is_idle(self) -> bool:
-        return super().is_idle() and self._nearness.is_idle()
+        return super().is_idle() and all(own.is_idle() for own in self._nearness.values())
 
-    def stop(self, now_ns: int) -> list[RuleEvent]:
-        super().stop(now_ns)
-        return [self._near_event(change) for change in self._nearness.clear()]
+    def stop(self, stopped: Mask, now_ns: int) -> list[AreaEvent]:
+        super().stop(stopped, now_ns)
+        return [
+            self._near_event(number, change)
+            for number, own in self._nearness.items()
+            if stopped[number]
+            for change in own.clear()
+        ]
 
-    def keep(self, kept: Mask) -> None:
-        if not kept.all():
-            self._nearness.clear()
-        super().keep(kept)
+    def forget(self, forgotten: Mask) -> None:
+        for number in self.table.area[forgotten].tolist():
+            if number in self._nearness:
+                self._nearness[number].clear()
+        super().forget(forgotten)
+
+    def renumber(self, moved: Mapping[int, int]) -> None:
+        super().renumber(moved)
+        self._nearness = {moved[number]: own for number, own in self._nearness.items() if number in moved}
 
     def save(self) -> Saved:
-        return {"tracks": super().save(), "nearness": self._nearness.save()}
+        return {**super().save(), "nearness": {str(number): own.save() for number, own in self._nearness.items()}}
 
-    def restore(self, saved: Saved) -> None:
-        super().restore(saved["tracks"])
-        self._nearness.restore(saved["nearness"])
+    def restore_tracks(self, saved: Saved, moved: Mapping[int, int]) -> None:
+        super().restore_tracks(saved, moved)
+        for before, number in moved.items():
+            if number in self._nearness:
+                self._nearness[number].restore(saved["nearness"][str(before)])
 
-    def values(self, seen: SeenObjects) -> dict[str, Floats]:
-        rows, _ = self.table.rows(seen.track_id, now_ns=seen.now_ns)
-        measured_ns = self.table["measured_ns"][rows]
-        known = (measured_ns >= 0) & (seen.now_ns - measured_ns <= self._area.window)
-        return {
-            name: np.where(known, np.round(self.table[column][rows] * self._factor, 2), np.nan)
-            for name, column in (("speed", "speed"), ("speed_uncertainty", "uncertainty"))
-        }
-
-    def positions(self) -> Floats:
-        table = self.table
-        positions: Floats = table["points"][np.arange(len(table)), (table["count"] - 1) % _SAMPLES]
+    def positions(self, rows: Indices) -> Floats:
+        positions: Floats = self.table["points"][rows, (self.table["count"][rows] - 1) % SAMPLES]
         return positions
 
-    def counts(self) -> dict[str, int]:
-        """Return how many objects were `measured` and `over` the limit, and their `mean` speed in whole units."""
-        counts = {"measured": int(self._tally["measured"])}
-        if self._area.limit is not None:
-            counts["over"] = int(self._tally["over"])
-        if self._area.near is not None:
-            counts["near"] = len(self._nearness)
-        return counts | {"mean": round(_mean(self._tally) * self._factor)}
+    def counts(self) -> Counts:
+        """Return how many objects were `measured` and `over` the limit in each area, how many pairs are `near`, and the
+        `mean` speed in whole units.
+        """
+        counts = {}
+        for number, (name, tally) in enumerate(self.present_tally()):
+            own = counts[name] = {"measured": int(tally["measured"])}
+            if self.areas[number].limit is not None:
+                own["over"] = int(tally["over"])
+            if number in self._nearness:
+                own["near"] = len(self._nearness[number])
+            own["mean"] = round(_mean(tally) * self._factor)
+        return counts
 
-    def _forget(self, now_ns: int) -> None:
-        """Forget the tracks that were not seen for as long as a window may be."""
-        self.table.keep(now_ns - self.table.seen_ns <= _LONGEST * self._area.window)
-
-    def _measure(self, rows: Indices, noise: Floats, *, now_ns: int) -> list[RuleEvent]:
+    def _measure(self, rows: Indices, noise: Floats, *, now_ns: int) -> list[AreaEvent]:
         """Measure the speeds of tracks that have enough positions, and return events of those over the limit."""
-        used, age_ns = self._used(rows, now_ns=now_ns)
-        span_ns = np.where(used, age_ns, 0).max(axis=1, initial=0)
-        can = (used.sum(axis=1) >= LEAST_SAMPLES) & (span_ns >= self._area.window // 2)
-        rows, used, age_ns, noise = rows[can], used[can], age_ns[can], noise[can]
+        table = self.table
+        speed, uncertainty = fit_speeds(
+            rows,
+            table.area[rows],
+            counts=table["count"],
+            times_ns=table["times_ns"],
+            points=table["points"],
+            grounds=self._grounds,
+            noise=noise,
+            now_ns=now_ns,
+        )
+        can = ~np.isnan(speed)
+        rows, speed, uncertainty = rows[can], speed[can], uncertainty[can]
         if not len(rows):
             return []
-        table = self.table
-        found = fit_speeds(
-            age_ns / -NANOSECONDS,
-            table["points"][rows],
-            used,
-            plane=self._plane,
-            noise=noise,
-            anchor=self._anchor,
-        )
         before_ns = table["measured_ns"][rows]
         seconds = np.where(before_ns < 0, 0, now_ns - before_ns) / NANOSECONDS
-        table["speed"][rows], table["uncertainty"][rows] = found.speed, found.uncertainty
+        table["speed"][rows], table["uncertainty"][rows] = speed, uncertainty
         table["measured_ns"][rows] = now_ns
-        self._tally["measured"] += int((before_ns < 0).sum())
-        self._tally["metres"] += float(found.speed @ seconds)
-        self._tally["seconds"] += float(seconds.sum())
-        if self._area.limit is None:
-            return []
-        is_over = ((found.speed - found.uncertainty) * self._factor > self._area.limit) & ~table["over"][rows]
+        area = table.area[rows]
+        is_over = ((speed - uncertainty) * self._factor > self._limit[area]) & ~table["over"][rows]
         table["over"][rows] |= is_over
-        self._tally["over"] += int(is_over.sum())
+        self._count(area, measured=(before_ns < 0), metres=speed * seconds, seconds=seconds, over=is_over)
         return [self._event(row) for row in rows[is_over].tolist()]
 
-    def _used(self, rows: Indices, *, now_ns: int) -> tuple[Mask, Floats]:
-        """Return which positions (N, K) of tracks are used for a speed, and how old they are.
+    def _count(self, area: Indices, **values: Floats | Mask) -> None:
+        """Add values (N,) of objects in areas (N,) to what is counted, by name."""
+        sums = {name: np.bincount(area, own, minlength=len(self.areas)).tolist() for name, own in values.items()}
+        for number in np.flatnonzero(np.bincount(area, minlength=len(self.areas))).tolist():
+            tally = self.tally[self.names[number]]
+            for name, own in sums.items():
+                tally[name] += own[number]
 
-        They are those in the window, or the last `LEAST_SAMPLES` where frames come too slowly for it.
-        """
-        table = self.table
-        count = table["count"][rows][:, None]
-        number = (count - 1 - np.arange(_SAMPLES)) % _SAMPLES
-        age_ns = now_ns - table["times_ns"][rows]
-        in_window = (age_ns <= self._area.window) | (
-            (number < LEAST_SAMPLES) & (age_ns <= _LONGEST * self._area.window)
-        )
-        used: Mask = in_window & (number < count)
-        return used, age_ns
+    def _near(self, seen: SeenPairs, on_ground: Mask) -> list[AreaEvent]:
+        """Return the events of who comes near whom, or parts."""
+        events: list[AreaEvent] = []
+        for number, own in self._nearness.items():
+            here = np.flatnonzero(on_ground & (seen.area == number))
+            if not seen.active[number] or (own.is_idle() and not len(here)):
+                continue
+            near = self.areas[number].near
+            changes = own.update(
+                seen.track_id[here],
+                self._planes[number].places(seen.points[here]),
+                distance=near.distance,
+                after_ns=near.after,
+                now_ns=seen.now_ns,
+            )
+            events += [self._near_event(number, change) for change in changes]
+        return events
 
-    def _event(self, row: int) -> RuleEvent:
-        table = self.table
+    def _event(self, row: int) -> AreaEvent:
+        table, number = self.table, int(self.table.area[row])
         data: dict[str, str | int | float] = {
             "speed": round(float(table["speed"][row]) * self._factor, 1),
             "uncertainty": round(float(table["uncertainty"][row]) * self._factor, 1),
-            "unit": self._unit,
+            "unit": self.rule.unit,
             "track_id": int(table.track_id[row]),
         }
-        return RuleEvent("speed", self._name, data)
+        return number, RuleEvent("speed", self.names[number], data)
 
-    def _near_event(self, change: NearChange) -> RuleEvent:
+    def _near_event(self, number: int, change: NearChange) -> AreaEvent:
         low, high = change.pair
         data: dict[str, str | int | float] = {
             "state": "near" if change.begins else "apart",
@@ -275,9 +292,9 @@ class SpeedMonitor(Monitor):
             "metres": round(change.metres, 2),
             "seconds": round(change.lasted_ns / NANOSECONDS, 3),
         }
-        self._tally["near"] += change.begins
+        self.tally[self.names[number]]["near"] += change.begins
         part = Part.BEGIN if change.begins else Part.END
-        return RuleEvent("near", self._name, data, part, low << 32 | high)
+        return number, RuleEvent("near", self.names[number], data, part, low << 32 | high)
 
 
 def _mean(tally: Tally) -> float:

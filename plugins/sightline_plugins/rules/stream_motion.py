@@ -125,11 +125,6 @@ class StreamMotion(StreamRule):
         self.table.forget(stopped[self.table.area])
         return []
 
-    def values(self, seen: SeenPairs) -> Mapping[str, Floats]:
-        """Return attributes of the objects of `step`, each (P,) and NaN where there is no value."""
-        del seen
-        return {}
-
     def renumber(self, moved: Mapping[int, int]) -> None:
         """Give areas other numbers, by the ones that they have, and forget the tracks in all others."""
         self.table.renumber(moved)
@@ -221,8 +216,15 @@ class StreamMotion(StreamRule):
                     tracks,
                 )
                 events += self.step(seen)
-                self._note(self.values(seen), seen.row, count=len(tracks))
             yield [event for _, event in sorted(events, key=_area_of)]
+
+    def note(self, seen: SeenPairs, name: str, values: Floats) -> None:
+        """Take over values (P,) of an attribute of the objects of `step`, NaN where there is none; the first area that
+        has a value of an object wins.
+        """
+        column = self._attributes.setdefault(name, np.full(len(seen.tracks), np.nan, np.float32))
+        known = np.flatnonzero(~np.isnan(values))[::-1]
+        column[seen.row[known]] = values[known]
 
     def present_tally(self) -> Iterator[tuple[str, Tally]]:
         """Yield the names of the areas with their counts."""
@@ -264,7 +266,11 @@ class StreamMotion(StreamRule):
         empty = self.rule.new_tally()
         for name, tally in saved["tally"].items():
             self.tally[str(name)] = {key: tally.get(key, 0) for key in empty}
-        self.table.restore(saved["tracks"], places_of(saved["drawings"], self._drawings()))
+        self.restore_tracks(saved, places_of(saved["drawings"], self._drawings()))
+
+    def restore_tracks(self, saved: Saved, moved: Mapping[int, int]) -> None:
+        """Go on with the tracks of the areas of `moved`, which have other numbers here."""
+        self.table.restore(saved["tracks"], moved)
 
     def end(self) -> None:
         """Forget the tracks."""
@@ -295,13 +301,6 @@ class StreamMotion(StreamRule):
         forgotten = np.zeros(len(self.table.area), np.bool_)
         forgotten[rows[~inside]] = True
         self.forget(forgotten)
-
-    def _note(self, values: Mapping[str, Floats], row: Indices, *, count: int) -> None:
-        """Take over values (P,) of objects in rows (P,): areas come in order, so the first one is written last."""
-        for name, own in values.items():
-            column = self._attributes.setdefault(name, np.full(count, np.nan, np.float32))
-            known = ~np.isnan(own)
-            column[row[known][::-1]] = own[known][::-1]
 
     def _looked_at(self, tracks: TrackedObjects) -> Mask:
         """Return the mask (N, Z) of the objects that each rule looks at: of its classes, in its area, while active."""

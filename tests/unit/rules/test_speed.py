@@ -143,19 +143,10 @@ def test_nothing_is_measured_above_the_horizon_or_of_who_has_just_come() -> None
     assert missing[objects.track_id == 2].tolist() == [True] * 13 + [False] * 63
 
 
-def test_the_plane_maps_points_and_slopes() -> None:
+def test_the_plane_maps_points() -> None:
     plane = Ground.model_validate(ROAD).plane(SIZE_WH, pixels=False)
-    points = np.array([[600.0, 400.0], [640.0, 650.0]])
-    places = plane.places(points)
-    step = np.array([0.001, 0.0])
 
     assert plane.places(np.array(FRAME, np.float64)) == pytest.approx(np.array(ROAD_METRES, np.float64), abs=1e-9)
-    assert plane.slopes(points, places)[..., 0] == pytest.approx(
-        (plane.places(points + step) - places) / 0.001, rel=1e-3
-    )
-    horizon = 250 - 280 * 450 / 800
-    far = [[640.0, horizon + share * (250 - horizon)] for share in (-1, 0.32, 0.35, 3)]
-    assert plane.is_ground(np.array(far)).tolist() == [False, False, True, True]
 
 
 @pytest.mark.parametrize(
