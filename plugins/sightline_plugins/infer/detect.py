@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from pydantic import Field
+
+from sightline.graph.element import CheckContext, Problem
+from sightline.graph.site import Site
+from sightline_plugins.infer.adaptive.budget import Budget
 from sightline_plugins.infer.options import DetectionElement
+
+if TYPE_CHECKING:
+    from sightline_plugins.infer.operator import ModelOperator
 
 
 class Detect(DetectionElement):
@@ -20,6 +29,9 @@ class Detect(DetectionElement):
       by itself. `class_confidence` sets it per class.
     - `every: 3` runs the network on every third frame of each stream, for a third of the cost; a tracker predicts the
       frames between, which have no detections.
+    - `every: auto` runs it where it pays: more often while objects move, come and meet, and hardly while nothing does,
+      within the `budget`. It needs `track` behind it, and is for cameras that stand still: while one moves, the network
+      runs on every frame.
     - `regions` runs the network once per region: small distant objects are seen larger, and each region costs a run.
       Detections that overlapping regions share are merged.
     - `tiles` cuts large frames into overlapping tiles to find small objects: more tiles find smaller objects, and cost
@@ -40,3 +52,32 @@ class Detect(DetectionElement):
 
     name: ClassVar[str] = "detect"
     task: ClassVar[str] = "detect"
+
+    every: Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"] = 1  # type: ignore[assignment]  # one value more
+    """Run on every n-th frame of each stream, starting with its first; `auto`: on those where it pays."""
+    budget: Budget | None = None
+    """With `every: auto`: what may be lost, and how many runs may be spent."""
+
+    def check(self, context: CheckContext) -> Iterable[Problem]:
+        """Check as for all models, and that `every: auto` and `budget` fit the other options."""
+        yield from super().check(context)
+        if self.every != "auto":
+            if self.budget is not None:
+                yield Problem("a budget is for every: auto: set that, or leave the budget out", ("budget",))
+            return
+        for name in ("on", "frames"):
+            if getattr(self, name) is not None:
+                yield Problem(f"every: auto decides for whole frames: leave out {name}, or give a number", ("every",))
+
+    def open(self, site: Site) -> ModelOperator:
+        """Load the model. Raises ModelError or ConfigurationError."""
+        if self.every != "auto":
+            return super().open(site)
+        from sightline_plugins.infer.adaptive.operator import open_adaptive_model
+
+        return open_adaptive_model(self, site, budget=self.budget or Budget())
+
+    @property
+    def frame_interval(self) -> int:
+        """One with `auto`, which decides by itself."""
+        return 1 if self.every == "auto" else self.every

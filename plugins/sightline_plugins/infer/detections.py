@@ -138,10 +138,7 @@ class ObjectPostprocessor(Postprocessor[Detections]):
         rows, parents, tables = [], [], []
         for group in _by_frame(results):
             target = group[0][0]
-            found = [NOTHING if result is None else result.candidates for _, result in group]
-            regions = [member.placement.region_xyxy for member, _ in group]
-            size_wh = batch.frames[target.row].size_wh
-            tables.append(found[0] if len(group) == 1 else self.merged(found, regions=regions, size_wh=size_wh))
+            tables.append(self.found(group, size_wh=batch.frames[target.row].size_wh))
             rows.append(target.row)
             parents.append(target.object)
         batch = _with_detected(batch, results)
@@ -161,6 +158,14 @@ class ObjectPostprocessor(Postprocessor[Detections]):
             return batch.with_objects(Objects.concat([batch.objects, objects]) if len(batch.objects) else objects)
         objects = objects.with_columns(**_child_columns(results))
         return batch.with_objects(batch.objects.with_children(objects, parents=np.repeat(parents, counts)))
+
+    def found(self, results: Sequence[TargetResult[Detections]], *, size_wh: tuple[int, int]) -> Candidates:
+        """Return what was found on one frame, or on one object, as one table. From any thread."""
+        found = [NOTHING if result is None else result.candidates for _, result in results]
+        if len(found) == 1:
+            return found[0]
+        regions = [target.placement.region_xyxy for target, _ in results]
+        return self.merged(found, regions=regions, size_wh=size_wh)
 
     def _structures(self, found: Candidates) -> dict[str, npt.NDArray[Any]]:
         extra: dict[str, npt.NDArray[Any]] = {}

@@ -22,7 +22,7 @@ from sightline.graph.operator import Operator, Pending, RunsOn
 from sightline.graph.site import Site
 from sightline.media import Batch, Stream
 from sightline.redaction import redact
-from sightline_plugins.infer.operator import ModelOperator, PendingBatch, open_model
+from sightline_plugins.infer.operator import ModelOperator, PendingBatch
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.trial import FailureCause, Timings, Trial, TrialState, Verdict
 from sightline_plugins.infer.trial_options import TrialLimits
@@ -330,7 +330,7 @@ def model_name(element: ModelElement) -> str:
 
 def _opened(element: ModelElement, site: Site) -> OpenModel:
     file = _file_state(element)
-    return OpenModel(element, file, open_model(element, site))
+    return OpenModel(element, file, element.open(site))
 
 
 def _file_state(element: ModelElement) -> tuple[int, int] | None:

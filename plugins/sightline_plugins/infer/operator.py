@@ -36,13 +36,15 @@ from sightline_plugins.store import stored_model
 _NO_ORIGIN: Mapping[str, str] = MappingProxyType({})
 
 
-def open_model(element: ModelElement, site: Site) -> ModelOperator:
-    """Open the model of an element. Raises ModelError or ConfigurationError when it cannot be loaded."""
+def open_model(element: ModelElement, site: Site, *, make: Callable[..., ModelOperator] | None = None) -> ModelOperator:
+    """Open the model of an element; `make` is called instead of `ModelOperator`. Raises ModelError or
+    ConfigurationError when it cannot be loaded.
+    """
     plan, problems = element.plan()
     if plan is None:
         raise ModelError("; ".join(problem.message for problem in problems))
     postprocessor = element.postprocessor(plan, site)
-    return ModelOperator(
+    return (make or ModelOperator)(
         open_predictor(element, plan, postprocessor=postprocessor, site=site),
         selector=target_selector(element, plan),
         postprocessor=postprocessor,
@@ -63,8 +65,9 @@ def _origin(element: ModelElement, plan: ModelPlan) -> Mapping[str, str]:
 def target_selector(element: ModelElement, plan: ModelPlan) -> TargetSelector:
     """Return what selects the targets of an element."""
     if plan.stack is None:
-        return _selector(element, plan, every=element.every, reinfer_interval_ns=element.reinfer_interval)
-    return StackSelector(_selector(element, plan, every=1, reinfer_interval_ns=0), plan.stack, every=element.every)
+        return _selector(element, plan, every=element.frame_interval, reinfer_interval_ns=element.reinfer_interval)
+    selector = _selector(element, plan, every=1, reinfer_interval_ns=0)
+    return StackSelector(selector, plan.stack, every=element.frame_interval)
 
 
 def _selector(element: ModelElement, plan: ModelPlan, *, every: int, reinfer_interval_ns: int) -> TargetSelector:
@@ -90,7 +93,7 @@ class _Unread(Postprocessor[None]):
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
+class Job:
     """A target under way: its request, until that is read; then the result, and whether the outputs were finite.
 
     `runs` is false where the model does not run, because the track's result is known. `work` is what is shown of it to
@@ -179,9 +182,17 @@ class ModelOperator(Operator):
         return self._process(batch, watch)
 
     def _process(self, batch: Batch, watch: Callable[[InferenceTarget], TargetWork | None] | None) -> PendingBatch:
-        jobs: list[_Job] = []
-        pending: deque[_Job] = deque()
-        targets = self._selector.select(batch)
+        return PendingBatch(self, batch, self._submit(self._selector.select(batch), batch, watch))
+
+    def _submit(
+        self,
+        targets: Sequence[InferenceTarget],
+        batch: Batch,
+        watch: Callable[[InferenceTarget], TargetWork | None] | None,
+    ) -> list[Job]:
+        """Submit requests for targets of a batch, and return their jobs."""
+        jobs: list[Job] = []
+        pending: deque[Job] = deque()
         requests = self._predictor.submit(
             [(batch.frames[target.row].surface, target) for target in targets if target.needs_image]
         )
@@ -196,7 +207,7 @@ class ModelOperator(Operator):
                 pending.append(job)
             if len(pending) > self._predictor.max_pending:
                 self._read(pending.popleft(), batch)
-        return PendingBatch(self, batch, jobs)
+        return jobs
 
     def totals(self) -> Mapping[str, Any]:
         """Return the report of the predictor, name in the store and licence of the model, the counts of requests, and
@@ -226,7 +237,7 @@ class ModelOperator(Operator):
     def close(self) -> None:
         self._predictor.close()
 
-    def collect(self, jobs: Sequence[_Job], batch: Batch) -> Batch:
+    def collect(self, jobs: Sequence[Job], batch: Batch) -> Batch:
         """Wait for the requests of a batch, and attach their results."""
         results: list[tuple[InferenceTarget, Any]] = []
         unusable: set[int] = set()
@@ -237,15 +248,15 @@ class ModelOperator(Operator):
         searched = {job.target.row for job in jobs if job.target.object < 0} - unusable
         return self._postprocessor.attach(batch, results).with_search(self._element_id, searched)
 
-    def _job(self, target: InferenceTarget, request: InferenceRequest | None) -> _Job | None:
+    def _job(self, target: InferenceTarget, request: InferenceRequest | None) -> Job | None:
         """Return the job of a target; None where there is neither a request nor a known result."""
         if request is not None:
             self.runs += 1
-            return _Job(target, request)
+            return Job(target, request)
         self.saved += not self._is_stacked
-        return None if target.entry is None else _Job(target, runs=False)
+        return None if target.entry is None else Job(target, runs=False)
 
-    def _read(self, job: _Job, batch: Batch) -> None:
+    def _read(self, job: Job, batch: Batch) -> None:
         """Wait for a request and read it, unless that was done."""
         if job.request is None:
             return
@@ -258,7 +269,7 @@ class ModelOperator(Operator):
             read = request.read(postprocessor, job.target, batch)
         job.result, job.is_finite = read.result, read.is_finite
 
-    def _result(self, job: _Job, batch: Batch) -> Any:
+    def _result(self, job: Job, batch: Batch) -> Any:
         target, entry = job.target, job.target.entry
         self._read(job, batch)
         if job.runs and job.result is None:
@@ -280,7 +291,7 @@ class PendingBatch:
 
     operator: ModelOperator
     batch: Batch
-    jobs: Sequence[_Job]
+    jobs: Sequence[Job]
     runs: int = 0
     invalid: int = 0
 

@@ -45,6 +45,7 @@ from sightline_plugins.infer.fields import (
 from sightline_plugins.infer.trial_options import TrialLimits
 
 if TYPE_CHECKING:
+    from sightline_plugins.infer.operator import ModelOperator
     from sightline_plugins.infer.plan import ModelPlan
     from sightline_plugins.infer.postprocessing import Postprocessor
 
@@ -194,6 +195,11 @@ class ModelElement(Element):
                 return known
         raise ConfigurationError(f"{PRECISION_VARIABLE}={named}: must be {', '.join(get_args(Precision))}")
 
+    @property
+    def frame_interval(self) -> int:
+        """Of so many frames of a stream, the selector takes one."""
+        return self.every
+
     def required(self) -> frozenset[Capability]:
         """Return objects for `on`, and tracks as well for several frames of each object."""
         if self.on is None:
@@ -270,6 +276,12 @@ class ModelElement(Element):
         from sightline_plugins.infer.exchange import ExchangeableModel
 
         return ExchangeableModel(self, site)
+
+    def open(self, site: Site) -> ModelOperator:
+        """Load the model, for `build`, or to take the place of another one. Raises ModelError or ConfigurationError."""
+        from sightline_plugins.infer.operator import open_model
+
+        return open_model(self, site)
 
     def regions_of(self, stream: str) -> Sequence[tuple[float, float, float, float]]:
         """Return the regions of a stream, by its name, in fractions of the frame."""

@@ -85,12 +85,18 @@ class RegionSelector:
         self._frames = _FrameCounter()
 
     def select(self, batch: Batch) -> list[InferenceTarget]:
-        return [
-            InferenceTarget(row, placement)
-            for row, frame in enumerate(batch.frames)
-            if self._every == 1 or self._frames.next(frame.stream) % self._every == 0
-            for placement in self._placements_of(frame)
-        ]
+        return self.of_rows(
+            batch,
+            [
+                row
+                for row, frame in enumerate(batch.frames)
+                if self._every == 1 or self._frames.next(frame.stream) % self._every == 0
+            ],
+        )
+
+    def of_rows(self, batch: Batch, rows: Sequence[int]) -> list[InferenceTarget]:
+        """Return each part of the frames at these rows."""
+        return [InferenceTarget(row, placement) for row in rows for placement in self._placements_of(batch.frames[row])]
 
     def end_stream(self, stream: Stream) -> None:
         self._frames.end_stream(stream)

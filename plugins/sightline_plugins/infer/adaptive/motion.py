@@ -1,0 +1,139 @@
+"""Motion in the images of one stream: which cells of a coarse grid have changed since the detector ran.
+
+A cell is the sum of four samples of the luma plane, as it was decoded; the grid has about 160 cells along the longer
+side. A cell has changed when it differs by more than noise from what it was at the last run, after the change that most
+cells share (light that fades) is taken out: differencing of frames with an adaptive threshold, as in Rosin and
+Ioannidis, "Evaluation of global image thresholding for change detection" (Pattern Recognition Letters 24, 2003).
+
+Constants are in grey levels, cells and shares of the image. They were set from what they mean, not fitted to clips.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.graph.tracker import Luma
+from sightline.media.boxes import Boxes
+from sightline_plugins.infer.adaptive.camera import CameraWatch
+
+Cells = npt.NDArray[np.int16]
+Mask = npt.NDArray[np.bool_]
+Weights = npt.NDArray[np.float32]
+
+_SAMPLES = 4
+_GRID = 160
+"""Cells along the longer side."""
+_LEAST_CHANGE = 5 * _SAMPLES
+"""A change of this many grey levels is seen in an image without noise."""
+_NOISE = 6
+"""Changes are more than so many times the median difference of two frames, which is the noise of most cells."""
+_MOST = 0.5
+"""Share of the cells that have changed when the scene is another one, or light was switched on."""
+_BLOCK = 8
+"""Side of a block in cells."""
+_BLOCK_CHANGE = 4.0
+"""Changed cells in a block that are more than a flicker."""
+_RECOVERY_SECONDS = 60.0
+
+
+class MotionGrid:
+    """The cells of one stream's images, all of one size. One thread uses it.
+
+    `look` takes each image in order; `mark` says that the detector runs on the last one.
+    """
+
+    def __init__(self, size_wh: tuple[int, int]) -> None:
+        self.size_wh = size_wh
+        self._step = max(1, round(max(size_wh) / _GRID))
+        self._now: Cells = np.zeros((0, 0), np.int16)
+        self._at_run: Cells | None = None
+        self._noise = 0.0
+        self._changed: Mask = np.zeros((0, 0), np.bool_)
+        self._trust: Weights = np.zeros((0, 0), np.float32)
+        self._camera = CameraWatch()
+
+    @property
+    def camera_moves(self) -> bool:
+        """Whether the camera moves, or most of the image has changed since the detector ran."""
+        return self._camera.moves or bool(np.count_nonzero(self._changed) > _MOST * self._changed.size)
+
+    def look(self, luma: Luma, *, seconds: float) -> None:
+        """Compare the image (H, W) with that of the last run; `seconds` have passed since the image before."""
+        cells = self._sampled(luma)
+        self._camera.look(luma, seconds=seconds)
+        if self._at_run is None:
+            self._now = self._at_run = cells
+            self._changed = np.zeros(cells.shape, np.bool_)
+            self._trust = np.ones(_blocks(self._changed).shape, np.float32)
+            return
+        step = np.abs(cells[::4, ::4] - self._now[::4, ::4])
+        self._noise += (float(np.median(step)) - self._noise) * 0.1
+        self._now = cells
+        difference = cells - self._at_run
+        difference -= np.int16(np.median(difference[::4, ::4]))
+        np.abs(difference, out=difference)
+        self._changed = difference > max(_LEAST_CHANGE, _NOISE * self._noise)
+        self._trust += (1 - self._trust) * np.float32(min(1.0, seconds / _RECOVERY_SECONDS))
+
+    def mark(self) -> None:
+        """Compare the next images with this one."""
+        self._at_run = self._now
+
+    def moving(self, xyxy: Boxes) -> bool:
+        """Return whether something has changed inside one of the boxes (N, 4), in pixels."""
+        bounds = self._cells_of(xyxy)
+        return any(bool(self._changed[top:bottom, left:right].any()) for left, top, right, bottom in bounds)
+
+    def unexplained(self, xyxy: Boxes) -> Mask:
+        """Return the blocks (rows, columns) in which more has changed than a flicker, and not around the boxes (N, 4).
+
+        Around a box is half of its size more on each side: shadows and reflections move with an object.
+        """
+        changed = self._changed.copy()
+        for left, top, right, bottom in self._cells_of(_wider(xyxy)):
+            changed[top:bottom, left:right] = False
+        found: Mask = _blocks(changed) * self._trust >= _BLOCK_CHANGE
+        return found
+
+    def judge(self, blocks: Mask, xyxy: Boxes) -> None:
+        """Trust those of `blocks` in which the detector found new objects, with boxes (N, 4), and the others (leaves in
+        the wind, shadows) less.
+        """
+        objects = np.zeros(self._changed.shape, np.bool_)
+        for left, top, right, bottom in self._cells_of(_wider(xyxy)):
+            objects[top:bottom, left:right] = True
+        is_object = _blocks(objects) > 0
+        self._trust[blocks & ~is_object] *= 0.5
+        self._trust[blocks & is_object] = 1
+
+    def _sampled(self, luma: Luma) -> Cells:
+        step = self._step
+        first, second = step // 4, 3 * step // 4
+        height, width = (side // step * step for side in luma.shape)
+        luma = luma[:height, :width]
+        cells = luma[first::step, first::step].astype(np.int16)
+        cells += luma[second::step, second::step]
+        cells += luma[first::step, second::step]
+        cells += luma[second::step, first::step]
+        return cells
+
+    def _cells_of(self, xyxy: Boxes) -> list[list[int]]:
+        """Return left, top, right, bottom of each box in cells, at least one, clipped to the grid."""
+        height, width = self._changed.shape
+        bounds = np.empty(xyxy.shape, np.int64)
+        bounds[:, :2] = np.floor(xyxy[:, :2] / self._step)
+        bounds[:, 2:] = np.ceil(xyxy[:, 2:] / self._step)
+        return np.clip(bounds, 0, [width, height, width, height]).tolist()  # type: ignore[no-any-return]
+
+
+def _wider(xyxy: Boxes) -> Boxes:
+    half = (xyxy[:, 2:] - xyxy[:, :2]) / 2
+    return np.concatenate([xyxy[:, :2] - half, xyxy[:, 2:] + half], axis=1)
+
+
+def _blocks(changed: Mask) -> npt.NDArray[np.int64]:
+    """Return how many cells of each block are set; blocks at the far edges may be smaller."""
+    height, width = changed.shape
+    rows = np.add.reduceat(changed, np.arange(0, height, _BLOCK), axis=0, dtype=np.int64)
+    return np.add.reduceat(rows, np.arange(0, width, _BLOCK), axis=1)

@@ -1,0 +1,249 @@
+"""When the detector runs on a stream: decisions from images, and from what its last runs have found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.graph.tracker import Luma, Predictions
+from sightline.media.boxes import Boxes, iou_matrix
+from sightline_plugins.infer.adaptive.allowance import Allowance
+from sightline_plugins.infer.adaptive.budget import SECOND_NS, Budget
+from sightline_plugins.infer.adaptive.loss import PredictionLoss
+from sightline_plugins.infer.adaptive.motion import Mask, MotionGrid
+from sightline_plugins.track.adaptive import AdaptiveTracker
+from sightline_plugins.track.adaptive_options import AdaptiveOptions
+from sightline_plugins.track.tracks import TrackState
+
+TENTATIVE, LOST = int(TrackState.TENTATIVE), int(TrackState.LOST)
+_CERTAIN = 0.7
+"""Mean certainty from which a new or lost track is worth another run."""
+_KNOWN_RUNS = 3
+"""A track that was found on more runs than this is missed when it is gone."""
+_MEETING = 0.05
+"""Overlap from which two boxes meet."""
+_BEGINNING_NS = 600_000_000
+"""A stream is detected on every frame for this long, until it is known whether its camera moves."""
+_CALM_NS = SECOND_NS // 2
+"""A camera that moved is watched for this long."""
+
+
+class Reason(StrEnum):
+    """Why the detector ran on a frame; also the keys of the report."""
+
+    FIRST = "first"
+    CAMERA = "camera"
+    LONGEST = "longest"
+    SAMPLE = "sample"
+    NEW = "new"
+    LOST = "lost"
+    MEETING = "meeting"
+    MOTION = "motion"
+    INTERVAL = "interval"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A run of the detector on the frame at `pts_ns`, of which the result is to come.
+
+    `gap_ns` is the time since the run before, 0 for the first; `blocks` are those in which motion asked for it.
+    """
+
+    reason: Reason
+    pts_ns: int
+    gap_ns: int
+    blocks: Mask | None
+
+
+class StreamPace:
+    """Decides for one stream; its decisions depend on the stream's frames and detections alone, unless `max_rate` makes
+    streams share.
+
+    For each frame, in order: `decide_by_image`, and where that leaves it open, `decide_by_tracks`, for which all runs
+    so far have to be passed to `learn`. `run` then notes that the detector runs.
+    """
+
+    def __init__(self, budget: Budget, allowance: Allowance) -> None:
+        self.frames = 0
+        self.reasons: Counter[Reason] = Counter()
+        self._budget = budget
+        self._allowance = allowance
+        self._sample_frames = max(2, round(2 / budget.sampling))
+        self._sampled = _Agreement()
+        self._grid = MotionGrid((0, 0))
+        self._tracker = AdaptiveTracker(AdaptiveOptions())
+        self._loss = PredictionLoss()
+        self._pts_ns: int | None = None
+        self._first_ns = 0
+        self._run_ns: int | None = None
+        self._moved_ns: int | None = None
+        self._frame_ns = 0
+        self._found: Boxes = np.empty((0, 4), np.float32)
+        self._met: frozenset[tuple[int, int]] = frozenset()
+        self._urgent: Reason | None = None
+        self._blocks: Mask | None = None
+        self._ages: dict[int, int] = {}
+
+    def decide_by_image(self, luma: Luma, *, pts_ns: int) -> Reason | None:
+        """Look at the next frame, and return why the detector must run on it; None when tracks decide."""
+        size_wh = (luma.shape[1], luma.shape[0])
+        self.frames += 1
+        before = self._pts_ns
+        if size_wh != self._grid.size_wh or before is None or pts_ns < before:
+            self._begin(size_wh)
+        frame_ns = 0 if before is None else max(0, pts_ns - before)
+        self._pts_ns = pts_ns
+        self._allowance.earn(frame_ns / SECOND_NS)
+        self._grid.look(luma, seconds=frame_ns / SECOND_NS)
+        if self._run_ns is None:
+            self._first_ns = pts_ns
+            return Reason.FIRST
+        self._frame_ns = frame_ns or self._frame_ns
+        if self._grid.camera_moves:
+            self._moved_ns = pts_ns
+        if pts_ns - self._first_ns < _BEGINNING_NS:
+            return self._granted(Reason.FIRST, need=0.9)
+        elapsed_ns = pts_ns - self._run_ns
+        if elapsed_ns + self._frame_ns > self._budget.max_interval:
+            return self._granted(Reason.LONGEST, need=1.0)
+        if self._moved_ns is not None and 0 <= pts_ns - self._moved_ns < _CALM_NS:
+            return self._granted(Reason.CAMERA, need=0.9)
+        if self.frames % self._sample_frames < 2:  # the second one sees how boxes tremble from frame to frame
+            return self._granted(Reason.SAMPLE, need=0.5)
+        return None
+
+    def decide_by_tracks(self) -> Reason | None:
+        """Return why the detector should run on the frame of the last `decide_by_image`, None when it should not."""
+        assert self._pts_ns is not None
+        assert self._run_ns is not None
+        if self._urgent is not None:
+            return self._granted(self._urgent, need=0.8)
+        expected = self._tracker.predict(pts_ns=self._pts_ns)
+        if self._meets(expected):
+            return self._granted(Reason.MEETING, need=0.7)
+        interval_ns = SECOND_NS * self._loss.interval_seconds(
+            self._budget.max_loss, frame_seconds=self._frame_ns / SECOND_NS
+        )
+        elapsed_ns = self._pts_ns - self._run_ns
+        if elapsed_ns + self._frame_ns / 2 < interval_ns:
+            return None
+        boxes = np.concatenate([expected.xyxy, self._found])
+        self._blocks = self._grid.unexplained(boxes)
+        if self._blocks.any():
+            return self._granted(Reason.MOTION, need=0.6)
+        if self._grid.moving(boxes):
+            return self._granted(Reason.INTERVAL, need=min(0.6, 0.3 * elapsed_ns / interval_ns))
+        return None
+
+    def run(self, reason: Reason) -> Run:
+        """Note that the detector runs on the last frame."""
+        assert self._pts_ns is not None
+        gap_ns = 0 if self._run_ns is None else self._pts_ns - self._run_ns
+        run = Run(reason, self._pts_ns, gap_ns, self._blocks if reason is Reason.MOTION else None)
+        self.reasons[reason] += 1
+        self._run_ns = self._pts_ns
+        self._grid.mark()
+        return run
+
+    def learn(
+        self, run: Run, xyxy: Boxes, confidence: npt.NDArray[np.float32], class_id: npt.NDArray[np.integer[Any]]
+    ) -> None:
+        """Take what a run has found: boxes (N, 4) in pixels, confidences and classes (N,). In the order of runs."""
+        tracker = self._tracker
+        track_id = tracker.update(xyxy, confidence, class_id.astype(np.int64), pts_ns=run.pts_ns)
+        overlap = tracker.matches().certainty
+        self._measure(run, overlap[track_id >= 0])
+        self._found = xyxy
+        self._met = self._pairs(tracker.predict(pts_ns=run.pts_ns))
+        self._urgent = self._doubts()
+        if run.blocks is not None:
+            self._grid.judge(run.blocks, xyxy[np.isnan(overlap)])
+
+    def report(self) -> Mapping[str, Any]:
+        """Return what was decided and measured, for the report of the run."""
+        runs = sum(self.reasons.values())
+        report: dict[str, Any] = {
+            "frames": self.frames,
+            "detected": runs,
+            "share": round(runs / max(1, self.frames), 4),
+            "reasons": {reason.value: self.reasons[reason] for reason in Reason if self.reasons[reason]},
+            "loss_per_second": round(self._loss.slope, 3),
+        }
+        if self._sampled.count:
+            report["agreement"] = {"samples": self._sampled.count, "overlap": round(self._sampled.mean, 3)}
+        return report
+
+    def _begin(self, size_wh: tuple[int, int]) -> None:
+        """Begin anew: another size of images, or time that ran backward."""
+        self._grid = MotionGrid(size_wh)
+        self._tracker = AdaptiveTracker(AdaptiveOptions())
+        self._loss = PredictionLoss()
+        self._run_ns = self._moved_ns = self._urgent = self._blocks = None
+        self._frame_ns = 0
+        self._found = self._found[:0]
+        self._met = frozenset()
+        self._ages = {}
+
+    def _granted(self, reason: Reason, *, need: float) -> Reason | None:
+        return reason if self._allowance.spend(need) else None
+
+    def _measure(self, run: Run, overlap: npt.NDArray[np.float32]) -> None:
+        """Compare predicted with found boxes, whose overlaps (N,) are NaN for objects that nobody expected."""
+        overlap = overlap[~np.isnan(overlap)]
+        if not len(overlap) or not run.gap_ns:
+            return
+        agreement = float(overlap.mean())
+        self._loss.add(run.gap_ns / SECOND_NS, 1 - agreement, frame_seconds=self._frame_ns / SECOND_NS)
+        if run.reason is Reason.SAMPLE and run.gap_ns > 1.5 * self._frame_ns:
+            self._sampled.add(agreement)
+
+    def _doubts(self) -> Reason | None:
+        """Return whether the tracker needs to see the next frame: an object has just come, or is missed."""
+        tracks, ages = self._tracker.tracks, self._ages
+        doubt: Reason | None = None
+        kept: dict[int, int] = {}
+        rows = zip(tracks.number.tolist(), tracks.state.tolist(), tracks.mean_certainty.tolist(), strict=True)
+        for number, state, certainty in rows:
+            age = ages.get(number, 0)
+            if state == LOST:
+                if age > _KNOWN_RUNS and certainty >= _CERTAIN:
+                    doubt = doubt or Reason.LOST
+                kept[number] = min(age, 0)
+                continue
+            kept[number] = age + 1
+            if state == TENTATIVE and age == 0 and certainty >= _CERTAIN:
+                doubt = Reason.NEW
+        self._ages = kept
+        return doubt
+
+    def _meets(self, expected: Predictions) -> bool:
+        """Return whether two objects meet that were apart at the last run."""
+        return not self._pairs(expected) <= self._met
+
+    @staticmethod
+    def _pairs(expected: Predictions) -> frozenset[tuple[int, int]]:
+        overlap = np.triu(iou_matrix(expected.xyxy, expected.xyxy), 1)
+        ids = expected.track_id
+        return frozenset((int(ids[a]), int(ids[b])) for a, b in np.argwhere(overlap > _MEETING))
+
+
+class _Agreement:
+    """The running mean of sampled agreements."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sum = 0.0
+
+    def add(self, agreement: float) -> None:
+        self.count += 1
+        self._sum += agreement
+
+    @property
+    def mean(self) -> float:
+        return self._sum / self.count
