@@ -1,7 +1,7 @@
-"""Cars that park in the streets of the sample world, and bags that are left before its entrances, as true tracks.
+"""Streets and entrances of the sample world as true tracks; cars that park there, and bags that are left.
 
-What happens is a script: who comes, stays and goes, and when. Tracks are what a perfect detector sees of it: boxes in
-the image of the world's camera, of what nothing nearer covers, among the world's own traffic and passers-by.
+Tracks are what a perfect detector sees: boxes in the image of the world's camera, of what nothing nearer covers. What
+cars and bags do is a script: who comes, stays and goes, and when.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ SECONDS = 60
 _FRAMES = FPS * SECONDS
 _PERSON = 0.6, 0.4, 1.7
 _BAG = 0.5, 0.35, 0.65
+_CORNERS = np.array([(x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (0, 1)])
+"""Of a box, in sizes, from the place where it stands."""
 _HEIGHTS = {"car": 1.5, "van": 2.1}
 _NEAREST = 5.0
 """Metres from the camera, along the road, from which cars that park are there."""
@@ -70,8 +72,8 @@ class World:
     camera: Camera
     bodies: tuple[Body, ...]
 
-    def batch(self, *, fps: int, seed: int) -> Batch:
-        """All frames at that rate with what is seen on them."""
+    def batch(self, *, fps: int, seed: int, noise: float = 0.3) -> Batch:
+        """All frames at that rate with what is seen on them; `noise` is that of the edges of boxes, in pixels."""
         random, step = np.random.default_rng([seed, 9]), FPS // fps
         wh = self.camera.size_wh
         (still,) = make_frames(1, size_wh=wh)
@@ -94,7 +96,7 @@ class World:
             frame=table[:, 0],
             track_id=table[:, 1],
             class_id=table[:, 2],
-            xyxy=(table[:, 3:] + random.normal(0, 0.3, (len(table), 4))).round(2),
+            xyxy=(table[:, 3:] + random.normal(0, noise, (len(table), 4))).round(2),
             confidence=np.ones(len(table)),
             source=Origin("truth", LABELS),
         )
@@ -102,24 +104,18 @@ class World:
 
     def _seen(self, number: int) -> list[tuple[int, list[float]]]:
         """The bodies that are found on a frame, and their boxes."""
-        there = [body for body, own in enumerate(self.bodies) if not np.isnan(own.places[number, 0])]
-        there.sort(key=lambda body: float(self.bodies[body].places[number, 1]))
-        boxes = np.array([self._box(self.bodies[body], number) for body in there]).reshape(-1, 4)
-        areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
-        found = []
-        for row, (body, box) in enumerate(zip(there, boxes, strict=True)):
-            sides = np.minimum(box[2:], boxes[:row, 2:]) - np.maximum(box[:2], boxes[:row, :2])
-            covered = np.prod(np.maximum(sides, 0), axis=1).max(initial=0)
-            is_whole = box.min() >= 0 and (box[2:] <= self.camera.size_wh).all()
-            if is_whole and covered < _HIDDEN * areas[row]:
-                found.append((body, box.tolist()))
-        return found
-
-    def _box(self, body: Body, number: int) -> Floats:
-        (x, y), (across, along, high) = body.places[number], body.size
-        ends = [x - across / 2, x + across / 2], [y - along / 2, y + along / 2], [0, high]
-        pixels = self.camera.project(np.stack(np.meshgrid(*ends), axis=-1).reshape(-1, 3))
-        return np.concatenate([pixels.min(axis=0), pixels.max(axis=0)])
+        places = np.array([body.places[number] for body in self.bodies])
+        there = np.flatnonzero(~np.isnan(places[:, 0]))
+        there = there[np.argsort(places[there, 1], kind="stable")]
+        sizes = np.array([self.bodies[body].size for body in there]).reshape(-1, 1, 3)
+        corners = np.concatenate([places[there], np.zeros((len(there), 1))], axis=1)[:, None] + _CORNERS * sizes
+        pixels = self.camera.project(corners.reshape(-1, 3)).reshape(-1, len(_CORNERS), 2)
+        boxes = np.concatenate([pixels.min(axis=1), pixels.max(axis=1)], axis=1)
+        sides = np.minimum(boxes[:, None, 2:], boxes[:, 2:]) - np.maximum(boxes[:, None, :2], boxes[:, :2])
+        shares = np.prod(np.maximum(sides, 0), axis=2) / np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)[:, None]
+        is_hidden = np.tril(shares, -1).max(axis=1, initial=0) >= _HIDDEN
+        is_whole = (boxes >= 0).all(axis=1) & (boxes[:, 2:] <= self.camera.size_wh).all(axis=1)
+        return [(int(there[row]), boxes[row].tolist()) for row in np.flatnonzero(is_whole & ~is_hidden)]
 
 
 @dataclass(frozen=True)
@@ -128,6 +124,20 @@ class ParkedCars(World):
 
     places: dict[str, list[list[float]]]
     happened: dict[str, Happened]
+
+
+@cache
+def plain_street(seed: int) -> World:
+    """A street with its traffic, walkers and cyclists."""
+    scene = build_street(StreetPlan(seed=seed, fps=FPS, frames=_FRAMES, walkers=10))
+    return World(scene.camera, tuple(_body(actor) for actor in scene.actors))
+
+
+@cache
+def plain_entrance(seed: int) -> World:
+    """An entrance with people who go in, out and past, or wait."""
+    scene = build_entrance(EntrancePlan(seed=seed, fps=FPS, frames=_FRAMES, passers=12, waiting=4))
+    return World(scene.camera, tuple(_body(actor) for actor in scene.actors))
 
 
 @cache

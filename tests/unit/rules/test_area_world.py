@@ -1,16 +1,20 @@
-"""Rules on areas against a plain computation: on the true tracks of the sample clips, and on walkers of any seed."""
+"""Rules on areas against a plain computation: on the true tracks of the sample clips, of streets and entrances that
+nobody has seen, and on walkers of any seed.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from tests.unit.rules.stays_world import plain_entrance, plain_street
 from tests.unit.rules.walkers import SIZE_WH, edges, sampled, wander
 
 from sightline.devices import Device
@@ -20,12 +24,14 @@ from sightline.media import Batch, Objects, Origin
 from sightline.testing import make_batches, make_frames
 from sightline_plugins import Absence, Crowd, Flows, Loitering, Queue
 
-GONE, AFTER = 1.0, 2.0
+SECOND = 1_000_000_000
+GONE, AFTER = SECOND, 2 * SECOND
 AREAS = {
     "a": [(0.1, 0.35), (0.5, 0.4), (0.45, 0.95), (0.05, 0.9)],
     "b": [(0.6, 0.3), (0.95, 0.35), (0.9, 0.9), (0.55, 0.85)],
 }
-Times = npt.NDArray[np.float64]
+Times = npt.NDArray[np.int64]
+"""Nanoseconds of the frames."""
 Where = npt.NDArray[np.int8]
 """Of one track on each frame: 1 inside, 0 seen outside, -1 not seen."""
 
@@ -56,7 +62,12 @@ def clip(repository: Path, name: str) -> list[Batch]:
     return batches
 
 
+@cache
 def scene(repository: Path, name: str) -> list[Batch]:
+    kind, _, seed = name.partition(" ")
+    if seed:
+        world = plain_street(int(seed)) if kind == "street" else plain_entrance(int(seed))
+        return [world.batch(fps=5, seed=int(seed))]
     if not name.isdigit():
         return clip(repository, name)
     shapes = [edges([(x * SIZE_WH[0], y * SIZE_WH[1]) for x, y in polygon]) for polygon in AREAS.values()]
@@ -65,7 +76,7 @@ def scene(repository: Path, name: str) -> list[Batch]:
 
 
 def times_of(batches: Sequence[Batch]) -> Times:
-    return np.array([frame.pts_ns for batch in batches for frame in batch.frames]) / 1e9
+    return np.array([frame.pts_ns for batch in batches for frame in batch.frames])
 
 
 def ways(batches: Sequence[Batch], name: str) -> dict[int, Where]:
@@ -87,7 +98,7 @@ def ways(batches: Sequence[Batch], name: str) -> dict[int, Where]:
     return found
 
 
-def stays(where: Where, times: Times, *, outside: float) -> list[Stay]:
+def stays(where: Where, times: Times, *, outside: int) -> list[Stay]:
     """A stay ends when the track has been missing for `outside` and was seen outside, or was not seen for `GONE`."""
     found: list[Stay] = []
     inside, first = np.flatnonzero(where == 1).tolist(), None
@@ -112,7 +123,7 @@ def totals(rule: Rule, batches: Sequence[Batch]) -> dict[str, dict[str, object]]
 
 def element(kind: type[Rule], names: str = "a", **options: object) -> Rule:
     return kind.model_validate(
-        {"gone": GONE, **{name: {"polygon": AREAS[name], "margin": 0, **options} for name in names}}
+        {"gone": GONE / SECOND, **{name: {"polygon": AREAS[name], "margin": 0, **options} for name in names}}
     )
 
 
@@ -122,7 +133,7 @@ def runs(holds: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     return list(zip(edge[::2].tolist(), edge[1::2].tolist(), strict=True))
 
 
-@pytest.fixture(params=["entrance", "street", "11"])
+@pytest.fixture(params=["entrance", "street", "11", "entrance 808", "entrance 809", "street 909"])
 def batches(request: pytest.FixtureRequest, repository: Path) -> list[Batch]:
     return scene(repository, request.param)
 
@@ -145,9 +156,9 @@ def test_crowds_and_absences(batches: list[Batch]) -> None:
         for first, end in empty
     )
 
-    crowd = totals(element(Crowd, at_least=2, after=AFTER), batches)["a"]
+    crowd = totals(element(Crowd, at_least=2, after=AFTER / SECOND), batches)["a"]
     assert (crowd["crowds"], crowd["largest"]) == (sum(crowds), inside.max())
-    assert totals(element(Absence, after=AFTER), batches)["a"]["absences"] == absences
+    assert totals(element(Absence, after=AFTER / SECOND), batches)["a"]["absences"] == absences
 
 
 def test_loiterers_and_waits(batches: list[Batch]) -> None:
@@ -158,10 +169,10 @@ def test_loiterers_and_waits(batches: list[Batch]) -> None:
     )
     waits = [times[stay.missing] - times[stay.first] for stay, _ in found if stay.known < len(times)]
 
-    assert totals(element(Loitering, after=AFTER), batches)["a"]["loiterers"] == loiterers
+    assert totals(element(Loitering, after=AFTER / SECOND), batches)["a"]["loiterers"] == loiterers
     queue = totals(element(Queue), batches)["a"]
     assert queue["served"] == len(waits)
-    assert queue["longest_wait_seconds"] == pytest.approx(max(waits), abs=0.001)
+    assert queue["longest_wait_seconds"] == pytest.approx(max(waits) / SECOND, abs=0.001)
 
 
 def test_flows(batches: list[Batch]) -> None:
