@@ -13,7 +13,7 @@ from sightline_plugins.preprocess.cpu import HostPreprocessor
 from sightline_plugins.preprocess.cuda import CudaPreprocessor
 from sightline_plugins.preprocess.definition import Convert, Preprocessing, Resize
 from tests.integration.gpu.small_clips import SIZES, write_small_clip
-from tests.integration.gpu.test_pipeline import everything, run
+from tests.integration.gpu.test_pipeline import everything, motion, run
 from tests.unit.draw.crowded import FORMATS, assert_same_images, crowded_batches, on_gpu
 from tests.unit.draw.test_on_a_gpu import ELEMENTS
 from tests.unit.preprocess.test_cuda_preprocessor import assert_same, parts_of, surfaces
@@ -54,3 +54,13 @@ def test_records_and_videos_are_the_cpus_to_the_byte(
     assert written == expected
     assert gpu.memory.lent == gpu.pinned.lent == 0
     assert report.runs_on["draw-1"] == "cuda:0"
+
+
+def test_motion_and_steadied_videos_are_the_cpus_to_the_byte(gpu: CudaDevice, repository: Path, tmp_path: Path) -> None:
+    clips = {name: write_small_clip(repository / "sample_videos" / f"{name}.mp4", tmp_path) for name in SIZES}
+
+    expected = run(clips, motion(), tmp_path / "cpu", probed="steady")[1]
+    report, written = run(clips, motion(), tmp_path / "gpu", gpu=gpu, probed="steady")
+
+    assert written == expected
+    assert report.runs_on["steady"] == "cuda:0"

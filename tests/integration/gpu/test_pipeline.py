@@ -45,14 +45,32 @@ def everything(repository: Path) -> list[Any]:
     ]
 
 
+def motion() -> list[Any]:
+    """Steady, measure what moves, draw and write."""
+    return [
+        {"stabilise": {"id": "steady", "border": "crop"}},
+        {"flow": {"mode": "dense", "size": 96}},
+        {"flow": {"mode": "sparse", "size": 128, "arrows": True}},
+        "draw",
+        {"video": {"path": "{stream}.mp4", "encoder": "cpu"}},
+        {"jsonl": {"path": "{stream}.jsonl", "tensors": True}},
+    ]
+
+
 def run(
-    clips: Mapping[str, Path], steps: Steps, folder: Path, *, gpu: CudaDevice | None = None, size: int = 8
+    clips: Mapping[str, Path],
+    steps: Steps,
+    folder: Path,
+    *,
+    gpu: CudaDevice | None = None,
+    size: int = 8,
+    probed: str = "detect-1",
 ) -> tuple[Report, dict[str, bytes]]:
     """The report, and all files that were written."""
     sources = {name: str(path) for name, path in clips.items()}
     pipeline = Pipeline(sources=sources, steps=steps, outputs=folder, gpu=gpu, batch={"size": size})
     order = FrameOrder()
-    pipeline.probe("detect-1", order)
+    pipeline.probe(probed, order)
     report = pipeline.run()
     assert_accounted(report)
     order.check(report)
@@ -95,6 +113,18 @@ def test_records_and_videos_are_the_cpus_to_the_byte(
     said = report.totals["detect-1"]["engine_runs_on"]
     assert said.startswith("cpu (")
     assert "ONNX Runtime has no CUDA provider for cuda:0" in said
+
+
+def test_motion_and_steadied_videos_are_the_cpus_to_the_byte(
+    clips: dict[str, Path], tmp_path: Path, gpu: CudaDevice, nvdec: FakeNvdec
+) -> None:
+    expected = run(clips, motion(), tmp_path / "cpu", probed="steady")[1]
+    report, written = run(clips, motion(), tmp_path / "gpu", gpu=gpu, size=5, probed="steady")
+
+    assert written == expected
+    assert b"flow-1.vectors" in written["street.jsonl"]
+    assert report.runs_on["steady"] == "cuda:0"
+    assert report.runs_on["flow-1"] == f"cpu ({COUNT * len(clips)} images were reduced on cuda:0)"
 
 
 def test_nothing_comes_down_but_what_the_model_looks_at(
