@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,9 @@ from sightline.graph.described import Described
 from sightline.graph.rule import Counts, RuleEvent, StreamRule
 from sightline.media import Arrows
 from sightline_plugins.rules.area_tracks import AreaTracks
-from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.deepstream_motion import DeepStreamDirection, DeepStreamRule
 from sightline_plugins.rules.geometry import Floats
-from sightline_plugins.rules.motion import Distance, MotionArea, MotionRule, Tally
+from sightline_plugins.rules.motion import ComparedMotionRule, Distance, MotionArea, Tally
 from sightline_plugins.rules.shapes import (
     AREA_OPTIONS,
     MEANS_NOTHING,
@@ -27,7 +26,6 @@ from sightline_plugins.rules.shapes import (
     Shape,
     in_pixels,
     refuse_options,
-    refuse_window,
 )
 from sightline_plugins.rules.stream_motion import AreaEvent, SeenPairs, StreamMotion
 from sightline_plugins.rules.track_table import Indices
@@ -101,7 +99,7 @@ class DirectionArea(MotionArea):
         yield "distance", self.distance
 
 
-class Direction(MotionRule):
+class Direction(ComparedMotionRule):
     """Report tracked objects that move in an allowed or a forbidden direction.
 
     Give `allowed`, `forbidden` or both, as arrows or angles: 0 degrees are to the right on the screen, 90 upwards, 180
@@ -127,12 +125,6 @@ class Direction(MotionRule):
     counted: ClassVar[tuple[str, ...]] = ("right", "wrong")
     shape: ClassVar[type[Shape]] = DirectionArea
 
-    compat: Literal["deepstream"] | None = None
-    """Find directions as another product does, to compare with it; by default as described above."""
-    window: Window = DEFAULT_WINDOW
-    """With `compat: deepstream`: its `obj-cnt-win-in-ms`, which is the number of frames that it remembers of
-    each object."""
-
     @model_validator(mode="after")
     def _check_compat(self) -> Self:
         if self.compat:
@@ -141,7 +133,6 @@ class Direction(MotionRule):
             advice = "`compat: deepstream` has directions as arrows: {from: [x, y], to: [x, y]}"
             angles = [name for name, area in self.areas.items() if not isinstance(area.allowed, Arrow)]
             refuse_options(self.name, {name: self.areas[name] for name in angles}, ("allowed",), advice)
-        refuse_window(self)
         return self
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:

@@ -144,7 +144,7 @@ class StreamLeftObjects(StreamMotion):
         table, now_ns = self.table, seen.now_ns
         everything = seen.tracks.xyxy[seen.frame].astype(np.float64)
         are_owners = self._owners_among(seen.tracks)
-        own = ~are_owners[self._owners_of[seen.area], seen.row]
+        own = np.flatnonzero(~are_owners[self._owners_of[seen.area], seen.row])
         area, track_id, points, boxes = seen.area[own], seen.track_id[own], seen.points[own], seen.xyxy[own]
         known = self._recognised(area, track_id, boxes, now_ns=now_ns)
         rows, is_new = table.see(known, area, track_id, now_ns=now_ns)

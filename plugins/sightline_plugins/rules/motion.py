@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.shapes import (
     Anchor,
     Location,
@@ -14,6 +15,7 @@ from sightline_plugins.rules.shapes import (
     Polygon,
     Shape,
     ShapeRule,
+    refuse_window,
 )
 
 Distance = Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["auto"]
@@ -74,4 +76,19 @@ class MotionRule(ShapeRule):
                         f"{name}.{option} is {distance:g} times the height of the frame: give a fraction of it from 0 "
                         "to 1, or pixels and `pixels: true`"
                     )
+        return self
+
+
+class ComparedMotionRule(MotionRule):
+    """Base of rules of motion that can also find what another product finds."""
+
+    compat: Literal["deepstream"] | None = None
+    """Find what another product does, to compare with it; by default as described above."""
+    window: Window = DEFAULT_WINDOW
+    """With `compat: deepstream`: its `obj-cnt-win-in-ms`, which is the number of frames that it remembers of
+    each object."""
+
+    @model_validator(mode="after")
+    def _has_window_with_compat(self) -> Self:
+        refuse_window(self)
         return self

@@ -182,21 +182,32 @@ static int meets(const double *segments, ptrdiff_t lines, ptrdiff_t line, Point 
     return position >= 0 && position <= along_x * along_x + along_y * along_y;
 }
 
+/* A box as its upper left corner and its size. */
+typedef struct {
+    double left, top, width, height;
+} Extent;
+
+static Extent extent_of(const float *box) {
+    Extent extent = {box[0], box[1], (double)box[2] - box[0], (double)box[3] - box[1]};
+    return extent;
+}
+
+/* `side_of` the anchor of a box. */
+static inline double side_of_box(Extent box, const double *segments, const double *fractions, ptrdiff_t lines,
+                                 ptrdiff_t line) {
+    double start_x = segments[line], start_y = segments[lines + line];
+    double along_x = segments[2 * lines + line] - start_x, along_y = segments[3 * lines + line] - start_y;
+    double x = box.left + box.width * fractions[line], y = box.top + box.height * fractions[lines + line];
+    return along_x * (y - start_y) - along_y * (x - start_x);
+}
+
 /* Note in `marks` at which lines something happens to a track: it is not, as before, on the `sides` it was on. */
 VECTORISED static void mark_turns(const float *before, const float *now, ptrdiff_t lines, const double *fractions,
                                   const double *segments, const double *near, const int8_t *sides, uint8_t *marks) {
-    double left = now[0], top = now[1], width = (double)now[2] - now[0], height = (double)now[3] - now[1];
-    double former_left = before[0], former_top = before[1];
-    double former_width = (double)before[2] - before[0], former_height = (double)before[3] - before[1];
-    const double *across = fractions, *down = fractions + lines;
-    const double *x1 = segments, *y1 = segments + lines, *x2 = segments + 2 * lines, *y2 = segments + 3 * lines;
+    Extent from = extent_of(before), to = extent_of(now);
     for (ptrdiff_t line = 0; line < lines; line++) {
-        double along_x = x2[line] - x1[line], along_y = y2[line] - y1[line];
-        double x = left + width * across[line], y = top + height * down[line];
-        double former_x = former_left + former_width * across[line], former_y = former_top + former_height * down[line];
-        double cross = along_x * (y - y1[line]) - along_y * (x - x1[line]);
-        double former = along_x * (former_y - y1[line]) - along_y * (former_x - x1[line]);
-        double side = sides[line];
+        double cross = side_of_box(to, segments, fractions, lines, line), side = sides[line];
+        double former = side_of_box(from, segments, fractions, lines, line);
         marks[line] = !((cross * side > near[line]) & (former * side > 0));
     }
 }
@@ -204,18 +215,10 @@ VECTORISED static void mark_turns(const float *before, const float *now, ptrdiff
 /* Note in `marks` at which lines a step is on both sides, or on the line: it may meet the segment. */
 VECTORISED static void mark_steps(const float *before, const float *now, ptrdiff_t lines, const double *fractions,
                                   const double *segments, uint8_t *marks) {
-    double left = now[0], top = now[1], width = (double)now[2] - now[0], height = (double)now[3] - now[1];
-    double former_left = before[0], former_top = before[1];
-    double former_width = (double)before[2] - before[0], former_height = (double)before[3] - before[1];
-    const double *across = fractions, *down = fractions + lines;
-    const double *x1 = segments, *y1 = segments + lines, *x2 = segments + 2 * lines, *y2 = segments + 3 * lines;
+    Extent from = extent_of(before), to = extent_of(now);
     for (ptrdiff_t line = 0; line < lines; line++) {
-        double along_x = x2[line] - x1[line], along_y = y2[line] - y1[line];
-        double x = left + width * across[line], y = top + height * down[line];
-        double former_x = former_left + former_width * across[line], former_y = former_top + former_height * down[line];
-        double cross = along_x * (y - y1[line]) - along_y * (x - x1[line]);
-        double former = along_x * (former_y - y1[line]) - along_y * (former_x - x1[line]);
-        marks[line] = cross * former <= 0;
+        double cross = side_of_box(to, segments, fractions, lines, line);
+        marks[line] = cross * side_of_box(from, segments, fractions, lines, line) <= 0;
     }
 }
 

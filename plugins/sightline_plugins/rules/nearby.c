@@ -19,15 +19,13 @@ EXPORT void mark_covered(ptrdiff_t places, ptrdiff_t boxes, ptrdiff_t columns, c
         Box own = place[number];
         double area = larger((own.right - own.left) * (own.bottom - own.top), 1e-9);
         double column = smaller(larger((own.left - origin) * columns_of_pixel, 0), (double)(columns - 1));
-        covered[number] = 0;
+        int is_covered = 0;
         for (ptrdiff_t other = first[(ptrdiff_t)column]; other < boxes && box[other].left < own.right; other++) {
             double width = smaller(own.right, box[other].right) - larger(own.left, box[other].left);
             double height = smaller(own.bottom, box[other].bottom) - larger(own.top, box[other].top);
-            if ((width > 0) & (height > 0) && width * height / area >= share) {
-                covered[number] = 1;
-                break;
-            }
+            is_covered |= larger(width, 0) * larger(height, 0) / area >= share;
         }
+        covered[number] = (uint8_t)is_covered;
     }
 }
 

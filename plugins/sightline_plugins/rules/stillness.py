@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from sightline_plugins.native import POINTER, SIZE, function, pointer
 from sightline_plugins.rules.area_tracks import AreaTracks
 from sightline_plugins.rules.geometry import Floats, Mask
 from sightline_plugins.rules.track_table import Ids, Indices
@@ -16,6 +17,7 @@ BLINK_NS = 500_000_000
 _SETTLING_NS = 2_000_000_000
 """The place of an object is the mean of its positions in this time, less disturbed by noise than one of them."""
 
+_keep_places = function("keep_places", *[SIZE] * 4, *[POINTER] * 11)
 
 STILLNESS: Mapping[str, npt.ArrayLike] = {
     "place": np.zeros(2),
@@ -25,7 +27,8 @@ STILLNESS: Mapping[str, npt.ArrayLike] = {
     "next_place": np.zeros(2),
     "next_ns": -1,
 }
-"""What a table holds of each track for `stand`: its place, and since when it stands there, are for the caller."""
+"""What a table holds of each track for `stand`, as `keep_places` of stillness.c takes it: its place, and since when it
+stands there, are for the caller."""
 
 
 def stand(table: AreaTracks, rows: Indices, is_new: Mask, points: Floats, *, reach: Floats, now_ns: int) -> Ids:
@@ -39,32 +42,20 @@ def stand(table: AreaTracks, rows: Indices, is_new: Mask, points: Floats, *, rea
 
     Returns when each that has moved left its place (N,), -1 for those that stand.
     """
-    fresh = rows[is_new]
-    table["place"][fresh] = points[is_new]
-    table["since_ns"][fresh] = now_ns
-
-    place, since_ns, away_ns = table["place"][rows], table["since_ns"][rows], table["away_ns"][rows]
-    is_away = _apart(points, place) > reach
-    settles = ~is_away & (now_ns - since_ns < _SETTLING_NS)
-    samples = table["samples"][rows] + settles
-    place += np.where(settles, 1 / np.maximum(samples, 1), 0)[:, None] * (points - place)
-
-    next_place, next_ns = table["next_place"][rows], table["next_ns"][rows]
-    is_next = is_away & ((away_ns < 0) | (_apart(points, next_place) > reach))
-    next_place = np.where(is_next[:, None], points, next_place)
-    next_ns = np.where(is_next, now_ns, next_ns)
-    away_ns = np.where(is_away, np.where(away_ns < 0, now_ns, away_ns), -1)
-
-    moves: Mask = is_away & (now_ns - away_ns >= BLINK_NS)
-    table["place"][rows] = np.where(moves[:, None], next_place, place)
-    table["since_ns"][rows] = np.where(moves, next_ns, since_ns)
-    table["samples"][rows] = np.where(moves, 1, samples)
-    table["away_ns"][rows] = np.where(moves, -1, away_ns)
-    table["next_place"][rows], table["next_ns"][rows] = next_place, next_ns
-    return np.where(moves, away_ns, -1)
-
-
-def _apart(points: Floats, others: Floats) -> Floats:
-    """Return how far points (N, 2) are from others (N, 2)."""
-    apart: Floats = np.hypot(points[:, 0] - others[:, 0], points[:, 1] - others[:, 1])
-    return apart
+    moved_ns = np.empty(len(rows), np.int64)
+    if len(rows):
+        positions, reaches = np.ascontiguousarray(points, np.float64), np.ascontiguousarray(reach, np.float64)
+        own = np.ascontiguousarray(rows, np.int64)
+        _keep_places(
+            len(rows),
+            now_ns,
+            BLINK_NS,
+            _SETTLING_NS,
+            pointer(own),
+            pointer(is_new),
+            pointer(positions),
+            pointer(reaches),
+            *[pointer(table[name]) for name in STILLNESS],
+            pointer(moved_ns),
+        )
+    return moved_ns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -13,11 +13,10 @@ from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.area_tracks import AreaTracks
-from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.deepstream_motion import DeepStreamRule, DeepStreamStopped
 from sightline_plugins.rules.geometry import Floats, Mask
-from sightline_plugins.rules.motion import Distance, MotionArea, MotionRule, Tally
-from sightline_plugins.rules.shapes import AREA_OPTIONS, MEANS_NOTHING, Shape, refuse_options, refuse_window
+from sightline_plugins.rules.motion import ComparedMotionRule, Distance, MotionArea, Tally
+from sightline_plugins.rules.shapes import AREA_OPTIONS, MEANS_NOTHING, Shape, refuse_options
 from sightline_plugins.rules.stillness import STILLNESS, stand
 from sightline_plugins.rules.stream_motion import AreaEvent, SeenPairs, StreamMotion
 from sightline_plugins.rules.track_table import Indices
@@ -42,7 +41,7 @@ class StoppedArea(MotionArea):
         yield "distance", self.distance
 
 
-class Stopped(MotionRule):
+class Stopped(ComparedMotionRule):
     """Report which tracked objects stand still, for how long, and when they move again.
 
     An object that was not farther than `distance` from its place for the time `after` has stopped: an event `stopped`
@@ -68,17 +67,10 @@ class Stopped(MotionRule):
     counted: ClassVar[tuple[str, ...]] = ("stopped", "ended", "nanoseconds")
     shape: ClassVar[type[Shape]] = StoppedArea
 
-    compat: Literal["deepstream"] | None = None
-    """Find who stands as another product does, to compare with it; by default as described above."""
-    window: Window = DEFAULT_WINDOW
-    """With `compat: deepstream`: its `obj-cnt-win-in-ms`, which is the number of frames that it remembers of
-    each object."""
-
     @model_validator(mode="after")
     def _check_compat(self) -> Self:
         if self.compat:
             refuse_options(self.name, self.areas, ("after", "distance", "gone", *AREA_OPTIONS), MEANS_NOTHING)
-        refuse_window(self)
         return self
 
     def watch(self, earlier: StreamRule | None) -> StreamRule:
