@@ -91,6 +91,7 @@ _TROUBLE = frozenset(
         MessageKind.STREAM_BACK,
         MessageKind.ELEMENT_STUCK,
         MessageKind.MODEL_TAKEN_BACK,
+        MessageKind.CANARY_ROLLED_BACK,
         MessageKind.SINK_DEGRADED,
         MessageKind.SINK_RECOVERED,
         MessageKind.DESTINATION_LOST,

@@ -57,6 +57,7 @@ class MessageKind(StrEnum):
     ELEMENT_STUCK = "element_stuck"
     MODEL = "model"
     MODEL_TAKEN_BACK = "model_taken_back"
+    CANARY_ROLLED_BACK = "canary_rolled_back"
     RECORDING_STARTED = "recording_started"
     RECORDING = "recording"
     SINK_DEGRADED = "sink_degraded"

@@ -33,6 +33,7 @@ _WARNINGS = frozenset(
         MessageKind.STREAM_LOST,
         MessageKind.ELEMENT_STUCK,
         MessageKind.MODEL_TAKEN_BACK,
+        MessageKind.CANARY_ROLLED_BACK,
         MessageKind.SINK_DEGRADED,
         MessageKind.DESTINATION_LOST,
         MessageKind.OVERLOADED,

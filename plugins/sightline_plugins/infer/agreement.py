@@ -22,6 +22,7 @@ from sightline.media import Batch, Frame
 from sightline.media.boxes import iou_matrix
 from sightline_plugins.engines.protocol import Array, Precision, never
 from sightline_plugins.heads.head import Candidates, ClassMap, Points, Scores, Text, Vector
+from sightline_plugins.infer.comparison import pairs_of
 from sightline_plugins.infer.detections import detection_rules
 from sightline_plugins.infer.options import DetectionElement, ModelElement
 from sightline_plugins.infer.plan import ModelPlan
@@ -37,7 +38,6 @@ FRAMES = 64
 FEWEST_OBJECTS = 50
 """With fewer objects in both precisions together, the verdict stays open."""
 FEWEST_IMAGES = 16
-_OVERLAP = 0.5
 _NEAR = 0.02
 """How far a keypoint may move, as a fraction of the spread of all keypoints."""
 _CROPS: tuple[Region, ...] = (
@@ -211,12 +211,7 @@ def agreement(pairs: Iterable[tuple[object, object]]) -> float | None:
 def _boxes_alike(one: Candidates, other: Candidates) -> tuple[int, int]:
     """Return how many boxes of one image have a counterpart, and how many there are on both sides."""
     overlap = iou_matrix(one.xyxy, other.xyxy) * (one.class_id[:, None] == other.class_id)
-    matched = 0
-    while overlap.size and overlap.max() >= _OVERLAP:
-        row, column = np.unravel_index(int(overlap.argmax()), overlap.shape)
-        overlap[row], overlap[:, column] = 0, 0
-        matched += 1
-    return matched, len(one) + len(other)
+    return len(pairs_of(overlap)), len(one) + len(other)
 
 
 def cosine(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:

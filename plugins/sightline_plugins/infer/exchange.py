@@ -1,63 +1,51 @@
-"""The operator of a model element: the model that serves, and the exchange for another one while frames come.
+"""The operator of a model element: the model that serves, and others that take its place or serve beside it.
 
 Another model is opened beside the one that serves, in the thread of the change (`prepare`), and takes its place between
 two batches (`change`). While the change is on probation, the former model stays open: when the new one fails, the batch
-in hand is computed by the former one, which goes on. No frame is lost, and none is counted twice.
+in hand is computed by the former one, which goes on. A canary (`canary.py`) serves some of the streams. No frame is
+lost, and none is counted twice.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from threading import Lock, RLock
 from typing import Any, ClassVar
 
-from sightline.errors import CudaFailed, SightlineError
+from sightline.errors import CudaFailed
+from sightline.graph.fields import matching
 from sightline.graph.inspection import ModelWork
 from sightline.graph.messages import Message, MessageKind
 from sightline.graph.operator import Operator, Pending, RunsOn
 from sightline.graph.site import Site
 from sightline.media import Batch, Stream
-from sightline.redaction import redact
+from sightline.runtime.scheduling.join import merge_rows
+from sightline_plugins.infer.canary import Canary, GiveTo
+from sightline_plugins.infer.open_model import OpenModel
 from sightline_plugins.infer.operator import ModelOperator, PendingBatch
 from sightline_plugins.infer.options import ModelElement
-from sightline_plugins.infer.trial import FailureCause, Timings, Trial, TrialState, Verdict
+from sightline_plugins.infer.trial import FailureCause, Trial, TrialState, Verdict
 from sightline_plugins.infer.trial_options import TrialLimits
 
 _MOST_TRIALS_IN_REPORT = 20
 
-_Give = Callable[[ModelOperator], PendingBatch]
-"""Gives a batch to a model."""
-
-
-@dataclass(slots=True, eq=False)
-class OpenModel:
-    """A model that is open: what it was opened for, its file as it was then, and how long it takes."""
-
-    element: ModelElement
-    file: tuple[int, int] | None
-    operator: ModelOperator
-    timings: Timings = field(default_factory=Timings)
-
-    def __str__(self) -> str:
-        return model_name(self.element)
-
-    def is_for(self, element: ModelElement) -> bool:
-        """Whether opening the model of this element now would give the same."""
-        return self.element == element and self.file == _file_state(element)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Prepared:
-    """What `change` to `element` takes over; `is_new` when it was opened for that."""
+    """What `change` to `element` takes over; `made` were opened for that."""
 
     element: ModelElement
     model: OpenModel
-    is_new: bool
+    canary: OpenModel | None
+    made: tuple[OpenModel, ...]
     prove_ns: int
+
+    @property
+    def models(self) -> list[OpenModel]:
+        return [self.model, *([] if self.canary is None else [self.canary])]
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +55,14 @@ class _Swap:
     trial: Trial
     former: OpenModel
     until_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Somebody inspects the frame in a row of a batch."""
+
+    row: int
+    show: Callable[[ModelWork], None]
 
 
 class ExchangeableModel(Operator):
@@ -80,13 +76,21 @@ class ExchangeableModel(Operator):
         self._site = site
         self._element_id = site.element_id or element.name
         self._lock, self._turn = RLock(), Lock()
-        self._model = _opened(plain_element(element), site)
+        self._streams = set(matching(element.streams, site.streams))
+        self._model = OpenModel.of(element.alone(), site)
         self._swap: _Swap | None = None
+        self._canary: Canary | None = None
         self._prepared: _Prepared | None = None
         self._trials: deque[Trial] = deque(maxlen=_MOST_TRIALS_IN_REPORT)
         self._swaps = 0
         self._before = {"runs": 0, "saved": 0, "invalid_outputs": 0}
         self._closing = ThreadPoolExecutor(1, thread_name_prefix="closing a model")
+        if element.canary is not None:
+            try:
+                self.change(element)
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def runs(self) -> int:  # type: ignore[override]
@@ -98,48 +102,59 @@ class ExchangeableModel(Operator):
         """How often it did not have to, because it knew the answer."""
         return self._count("saved")
 
-    def process(self, batch: Batch) -> Pending:
-        """Give a batch to the model."""
-        return self._begin(lambda model: model.process(batch))
+    def process(self, batch: Batch) -> Batch | Pending:
+        """Give a batch to the models."""
+        return self._divide(batch, None)
 
-    def process_shown(self, batch: Batch, *, row: int, show: Callable[[ModelWork], None]) -> Pending:
-        """Give a batch to the model, and show what it gives for one frame."""
-        return self._begin(lambda model: model.process_shown(batch, row=row, show=show))
+    def process_shown(self, batch: Batch, *, row: int, show: Callable[[ModelWork], None]) -> Batch | Pending:
+        """Give a batch to the models, and show what they give for one frame."""
+        return self._divide(batch, _Shown(row, show))
 
     def prepare(self, element: ModelElement, *, prove_ns: int) -> None:
-        """Open the model of an element, unless it is open, and run it once. Raises SightlineError."""
+        """Open the models of an element that are not open, and run each once. Raises SightlineError."""
         self.abandon()
-        plain = plain_element(element)
+        wanted = [element.alone()]
+        if element.canary is not None and not self._has_failed(element):
+            wanted.append(element.alone(element.canary.model))
         with self._lock:
-            known = next((one for one in self._open() if one.is_for(plain)), None)
-            if known is not None:
-                self._prepared = _Prepared(element, known, is_new=False, prove_ns=prove_ns)
-                return
-        made = _opened(plain, self._site)
+            open_now = self._open()
+        models, made = list[OpenModel](), list[OpenModel]()
         try:
-            made.operator.warm()
+            for one in wanted:
+                known = next((model for model in open_now if model.is_for(one)), None)
+                if known is None:
+                    known = OpenModel.warmed(one, self._site)
+                    made.append(known)
+                models.append(known)
         except BaseException:
-            made.operator.close()
+            for model in made:
+                model.operator.close()
             raise
+        canary = models[1] if len(models) > 1 else None
         with self._lock:
-            self._prepared = _Prepared(element, made, is_new=True, prove_ns=prove_ns)
+            self._prepared = _Prepared(element, models[0], canary, tuple(made), prove_ns)
 
     def abandon(self) -> None:
-        """Close a model that was opened and not taken over."""
+        """Close what was opened and not taken over."""
         with self._lock:
             prepared, self._prepared = self._prepared, None
-        if prepared is not None and prepared.is_new:
-            prepared.model.operator.close()
+        for model in () if prepared is None else prepared.made:
+            model.operator.close()
 
     def change(self, element: ModelElement) -> None:
-        """Let the model of an element serve. Raises SightlineError when it was not prepared and cannot be opened."""
+        """Let the models of an element serve. Raises SightlineError when they are not prepared and cannot be opened."""
         if self._prepared is None or self._prepared.element != element:
             self.prepare(element, prove_ns=0)
         with self._lock:
             prepared, self._prepared = self._prepared, None
             assert prepared is not None
+            before = self._open()
             if prepared.model is not self._model:
                 self._take_over(prepared)
+            self._take_canary(prepared)
+            for model in before:
+                if model not in self._open():
+                    self._release(model)
 
     def totals(self) -> Mapping[str, Any]:
         """Return what all models have counted, the report of the present one, and what came of the others."""
@@ -147,7 +162,9 @@ class ExchangeableModel(Operator):
             totals = {**self._model.operator.totals()}
             totals |= {name: count for name in self._before if (count := self._count(name))}
             if self._swaps:
-                totals |= {"swaps": self._swaps, "models": [trial.report() for trial in self._trials]}
+                totals["swaps"] = self._swaps
+            if self._trials:
+                totals["models"] = [trial.report() for trial in self._trials]
         return totals
 
     def runs_on(self) -> RunsOn:
@@ -157,6 +174,7 @@ class ExchangeableModel(Operator):
         return self._model.operator.engine_report()
 
     def end_stream(self, stream: Stream) -> None:
+        self._streams.discard(stream.name)
         with self._turn:
             for model in self._open():
                 model.operator.end_stream(stream)
@@ -175,7 +193,7 @@ class ExchangeableModel(Operator):
         swap = running.swap
         if swap is None:
             result = running.pending.result()
-            running.model.timings.add(self._seconds_since(running), frames=len(result))
+            running.model.timings.add(self._seconds_since(running), runs=running.pending.runs)
             return result
         try:
             result = running.pending.result()
@@ -183,15 +201,48 @@ class ExchangeableModel(Operator):
             return self._instead(running, swap, error)
         pending, seconds = running.pending, self._seconds_since(running)
         with self._lock:
-            running.model.timings.add(seconds, frames=len(result))
+            running.model.timings.add(seconds, runs=pending.runs)
             swap.trial.add(seconds, frames=len(result), runs=pending.runs, invalid=pending.invalid)
-            verdict = swap.trial.judge(swap.former.timings)
+            verdict = swap.trial.judge()
         if verdict is not None:
             self._roll_back(swap, verdict)
         is_useless = pending.invalid and swap.trial.state is TrialState.ROLLED_BACK
         return self._again(running, self._model) if is_useless else result
 
-    def _begin(self, give: _Give) -> Pending:
+    def _divide(self, batch: Batch, shown: _Shown | None) -> Batch | Pending:
+        """Give the canary its frames, and the model that serves the others."""
+        canary = self._canary
+        if canary is None or not canary.serves:
+            return self._begin(_giving(batch, shown))
+        self._streams.update(frame.stream.name for frame in batch.frames)
+        own = canary.rows(batch, streams=self._streams)
+        if not own:
+            return self._begin(_giving(batch, shown))
+        others = [row for row in range(len(batch)) if row not in own]
+        first = self._model.apart() if self._swap is None and canary.compares() else None
+        rest = None
+        if others and first is None:
+            rest = self._begin(_giving_rows(batch, others, shown))
+        found = self._compute_by(canary, batch, own, shown, first=first)
+        if others and rest is None:
+            rest = self._begin(_giving_rows(batch, others, shown))
+        return found if rest is None else _Divided(batch, own, found, others, rest)
+
+    def _compute_by(
+        self, canary: Canary, batch: Batch, rows: Sequence[int], shown: _Shown | None, *, first: ModelOperator | None
+    ) -> Batch:
+        """Return what the canary makes of its frames, or the model that serves where the canary fails."""
+        give, part = _giving_rows(batch, rows, shown), batch.select_frames(rows)
+        with self._turn:
+            found, verdict = canary.compute(part, give, first=first)
+        if verdict is not None:
+            self._end_canary(canary, verdict)
+        elif canary.has_proved_itself():
+            text = f"the canary {canary.model} has kept to its limits beside {canary.trial.beside}: it can be promoted"
+            self._site.post(Message(MessageKind.MODEL, text, element=self._element_id))
+        return self._begin(give).result() if found is None else found
+
+    def _begin(self, give: GiveTo) -> _Running:
         """Give a batch to the model that serves. What a model on trial raises is dealt with when it is collected."""
         with self._lock:
             now_ns, swap, model = self._site.clock.monotonic_ns(), self._swap, self._model
@@ -221,8 +272,7 @@ class ExchangeableModel(Operator):
             result = self._again(running, other)
         except Exception as second:
             raise error from second
-        text = str(error) if isinstance(error, SightlineError) else f"{type(error).__name__}: {error}"
-        self._roll_back(swap, Verdict(FailureCause.EXCEPTION, redact(text)))
+        self._roll_back(swap, Verdict.of_error(error))
         return result
 
     def _again(self, running: _Running, model: OpenModel) -> Batch:
@@ -236,24 +286,38 @@ class ExchangeableModel(Operator):
         self._model, self._swap = model, None
         if swap is not None and swap.former is model:
             swap.trial.roll_back(Verdict(FailureCause.REVERTED, "the change was reverted"))
-            self._release(former)
             return
-        if swap is not None:
-            self._release(swap.former)
-        trial = Trial(str(model), str(former), prepared.element.swap or TrialLimits())
+        trial = Trial("swap", str(model), str(former), prepared.element.swap or TrialLimits(), former.timings)
         self._swaps += 1
         self._trials.append(trial)
         if prepared.prove_ns:
             self._swap = _Swap(trial, former, self._site.clock.monotonic_ns() + prepared.prove_ns)
         else:
             trial.keep()
-            self._release(former)
+
+    def _take_canary(self, prepared: _Prepared) -> None:
+        """Let another canary serve its share, or none; the caller holds the lock."""
+        present, options, model = self._canary, prepared.element.canary, prepared.canary
+        if present is not None and present.options == options and (model is None or present.model is model):
+            return
+        if present is not None and present.trial.state is TrialState.TRIAL and present.model is not self._model:
+            present.trial.roll_back(Verdict(FailureCause.REVERTED, "it was taken out before its time was over"))
+        self._canary = None
+        if options is not None and model is not None:
+            self._canary = Canary(options, model, beside=str(self._model), clock=self._site.clock)
+            self._trials.append(self._canary.trial)
+
+    def _has_failed(self, element: ModelElement) -> bool:
+        """Whether the canary of an element has failed already."""
+        canary = self._canary
+        return canary is not None and canary.options == element.canary and not canary.serves
 
     def _keep(self, swap: _Swap) -> Message:
         """End the trial of a model that has proved itself; return what is posted. The caller holds the lock."""
         swap.trial.keep()
         self._swap = None
-        self._release(swap.former)
+        if swap.former not in self._open():
+            self._release(swap.former)
         text = f"{swap.trial.model} has proved itself, and {swap.former} is closed"
         return Message(MessageKind.MODEL, text, element=self._element_id)
 
@@ -264,23 +328,43 @@ class ExchangeableModel(Operator):
                 return
             failed, self._model, self._swap = self._model, swap.former, None
             swap.trial.roll_back(verdict)
-            self._release(failed)
+            if failed not in self._open():
+                self._release(failed)
         text = f"{failed} is rolled back, and {swap.former} goes on: {verdict.reason}"
-        data = {"condition": str(verdict.condition), "model": swap.trial.model}
-        self._site.post(Message(MessageKind.MODEL_TAKEN_BACK, text, element=self._element_id, data=data))
+        self._tell(MessageKind.MODEL_TAKEN_BACK, text, failed, verdict)
+
+    def _end_canary(self, canary: Canary, verdict: Verdict) -> None:
+        """Give the streams of a canary back to the model that serves."""
+        with self._lock:
+            canary.trial.roll_back(verdict)
+            if canary.model not in self._open():
+                self._release(canary.model)
+        text = f"the canary {canary.model} is rolled back, and {self._model} serves its streams: {verdict.reason}"
+        self._tell(MessageKind.CANARY_ROLLED_BACK, text, canary.model, verdict)
+
+    def _tell(self, kind: MessageKind, text: str, model: OpenModel, verdict: Verdict) -> None:
+        data = {"condition": str(verdict.condition), "model": str(model)}
+        self._site.post(Message(kind, text, element=self._element_id, data=data))
 
     def _release(self, model: OpenModel) -> None:
         """Close a model beside the work, and keep what it has counted; the caller holds the lock."""
-        if self._prepared is not None and self._prepared.model is model:
-            self._prepared = replace(self._prepared, is_new=True)
+        if self._prepared is not None and model in self._prepared.models:
+            self._prepared = replace(self._prepared, made=(*self._prepared.made, model))
             return
         for name in self._before:
             self._before[name] += getattr(model.operator, name)
         self._closing.submit(model.operator.close)
 
     def _open(self) -> list[OpenModel]:
+        """The models that are open, each once, the one that serves first."""
         with self._lock:
-            return [self._model, *([] if self._swap is None else [self._swap.former])]
+            swap, canary = self._swap, self._canary
+            found = [self._model]
+            if swap is not None:
+                found.append(swap.former)
+            if canary is not None and canary.serves and canary.model not in found:
+                found.append(canary.model)
+            return found
 
     def _count(self, name: str) -> int:
         with self._lock:
@@ -310,7 +394,7 @@ class _Running:
     operator: ExchangeableModel
     model: OpenModel
     swap: _Swap | None
-    give: _Give
+    give: GiveTo
     pending: PendingBatch | _Failed
     given_at_ns: int
 
@@ -318,26 +402,29 @@ class _Running:
         return self.operator.collect(self)
 
 
-def plain_element(element: ModelElement) -> ModelElement:
-    """Return an element without its options for changes, so that equal ones open the same model."""
-    return element.model_copy(update={"swap": None})
+@dataclass(frozen=True, slots=True, eq=False)
+class _Divided:
+    """A batch of which a canary has computed the rows in `own`, and the model that serves computes the others."""
+
+    batch: Batch
+    own: Sequence[int]
+    found: Batch
+    others: Sequence[int]
+    rest: _Running
+
+    def result(self) -> Batch:
+        merged = merge_rows(self.batch, self.own, self.found)
+        return merge_rows(merged, self.others, self.rest.result())
 
 
-def model_name(element: ModelElement) -> str:
-    """Return the model of an element as people call it."""
-    return element.model.name if isinstance(element.model, Path) else redact(element.model)
+def _giving(batch: Batch, shown: _Shown | None) -> GiveTo:
+    if shown is None:
+        return lambda model: model.process(batch)
+    return lambda model: model.process_shown(batch, row=shown.row, show=shown.show)
 
 
-def _opened(element: ModelElement, site: Site) -> OpenModel:
-    file = _file_state(element)
-    return OpenModel(element, file, element.open(site))
-
-
-def _file_state(element: ModelElement) -> tuple[int, int] | None:
-    if not isinstance(element.model, Path):
-        return None
-    try:
-        found = element.model.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
+def _giving_rows(batch: Batch, rows: Sequence[int], shown: _Shown | None) -> GiveTo:
+    """Return what gives some frames of a batch to a model, in the order of `rows`."""
+    if shown is not None:
+        shown = replace(shown, row=rows.index(shown.row)) if shown.row in rows else None
+    return _giving(batch if len(rows) == len(batch) else batch.select_frames(rows), shown)

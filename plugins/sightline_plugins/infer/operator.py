@@ -147,6 +147,27 @@ class ModelOperator(Operator):
         self._warn = warn
         self._reading = threading.Lock()
 
+    def apart(self, element: ModelElement, postprocessor: Postprocessor[Any]) -> ModelOperator | None:
+        """Return an operator that runs the same predictor on every target of the frames it is given, and remembers
+        nothing of others; None for a model of stacks. It is given batches by the same thread, and is not closed.
+        """
+        if self._is_stacked:
+            return None
+        every = element.model_copy(update={"every": 1, "reinfer_interval": 0})
+        return ModelOperator(
+            self._predictor,
+            selector=target_selector(every, self._plan),
+            postprocessor=postprocessor,
+            plan=self._plan,
+            element_id=self._element_id,
+            warn=self._warn,
+        )
+
+    @property
+    def plan(self) -> ModelPlan:
+        """How the model is used."""
+        return self._plan
+
     def warm(self) -> None:
         """Run the model once on a gray image, before its first frame, so that what an engine does at its first run is
         done. A model of stacks, or of images of any size, is left as it is. Raises ModelError or CudaError.

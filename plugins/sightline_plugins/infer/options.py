@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -42,7 +42,7 @@ from sightline_plugins.infer.fields import (
     Resize,
     Scales,
 )
-from sightline_plugins.infer.trial_options import TrialLimits
+from sightline_plugins.infer.trial_options import CanaryOptions, TrialLimits
 
 if TYPE_CHECKING:
     from sightline_plugins.infer.operator import ModelOperator
@@ -117,6 +117,9 @@ class ModelElement(Element):
     """Limits for another `model` that is set while the pipeline runs, as long as the change is on probation: where it
     does not keep to them, the former model goes on. Default: three times the former model's time for a frame, and
     finite numbers only."""
+    canary: ChangesLive[CanaryOptions | None] = None
+    """A second model that serves a share of the streams: {model: models/new.onnx, share: 10%}. It is rolled back when
+    it fails, is too slow, or disagrees too much."""
     head: str | None = None
     """The head that decodes the outputs; the guide to models lists them. Default: recognised from the outputs."""
     head_options: Mapping[str, Any] = {}
@@ -261,6 +264,11 @@ class ModelElement(Element):
                 f"{where} it sees little, and wrong things: take a model of the catalogue (`sightline models list`)"
             )
 
+    def alone(self, model: Path | str | None = None) -> Self:
+        """Return the step with its first model alone, or with another one in its place."""
+        changed = {"model": self.model if model is None else model, "swap": None, "canary": None}
+        return self.model_copy(update=changed)
+
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Check model, card, labels, head, engine, precision, regions, and options that exclude each other. Of a model
         in the store, all files are compared with their SHA-256.
@@ -269,7 +277,11 @@ class ModelElement(Element):
         if damage is not None:
             return [Problem(damage, ("model",))]
         plan, problems = self.plan()
-        return [*problems, *(self.plan_problems(plan) if plan else ()), *self._option_problems(context)]
+        found = [*problems, *(self.plan_problems(plan) if plan else ()), *self._option_problems(context)]
+        if self.canary is not None and not found:
+            second = self.alone(self.canary.model)
+            found += [Problem(one.message, ("canary", "model")) for one in second.check(context)]
+        return found
 
     def build(self, site: Site) -> Operator:
         """Load the model. Raises ModelError or ConfigurationError."""

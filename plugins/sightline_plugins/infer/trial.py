@@ -12,12 +12,15 @@ from enum import StrEnum
 from statistics import median
 from typing import Any
 
-from sightline_plugins.infer.trial_options import TrialLimits
+from sightline.errors import SightlineError
+from sightline.redaction import redact
+from sightline_plugins.infer.comparison import Comparisons
+from sightline_plugins.infer.trial_options import CanaryOptions, TrialLimits
 
 _FEWEST_BATCHES = 8
 """Medians of fewer batches are not judged."""
 _NOISE_SECONDS = 0.005
-"""A model that is slower by less than this, for a frame, is not too slow: a busy machine is as uneven."""
+"""A model that is slower by less than this, for a run, is not too slow: a busy machine is as uneven."""
 
 
 class TrialState(StrEnum):
@@ -35,6 +38,7 @@ class FailureCause(StrEnum):
     INVALID_OUTPUTS = "invalid_outputs"
     SLOWDOWN = "slowdown"
     LATENCY = "latency"
+    DISAGREEMENT = "disagreement"
     REVERTED = "reverted"
 
 
@@ -45,18 +49,25 @@ class Verdict:
     condition: FailureCause
     reason: str
 
+    @classmethod
+    def of_error(cls, error: Exception) -> Verdict:
+        """Return that of an exception."""
+        text = str(error) if isinstance(error, SightlineError) else f"{type(error).__name__}: {error}"
+        return cls(FailureCause.EXCEPTION, redact(text))
+
 
 class Timings:
-    """How long a model took for its newest batches, and for a frame of these, in seconds."""
+    """How long a model took for its newest batches, and for a run in these, in seconds."""
 
     def __init__(self) -> None:
         self._batches: deque[float] = deque(maxlen=32)
-        self._frames: deque[float] = deque(maxlen=32)
+        self._runs: deque[float] = deque(maxlen=32)
 
-    def add(self, seconds: float, *, frames: int) -> None:
-        """Add a batch."""
-        self._batches.append(seconds)
-        self._frames.append(seconds / frames)
+    def add(self, seconds: float, *, runs: int) -> None:
+        """Add a batch with so many runs; none is no evidence."""
+        if runs:
+            self._batches.append(seconds)
+            self._runs.append(seconds / runs)
 
     @property
     def of_a_batch(self) -> float | None:
@@ -64,48 +75,50 @@ class Timings:
         return median(self._batches) if len(self._batches) >= _FEWEST_BATCHES else None
 
     @property
-    def of_a_frame(self) -> float | None:
-        """The median, with the share of the batch that a frame has; None when it is not known yet."""
-        return median(self._frames) if len(self._frames) >= _FEWEST_BATCHES else None
+    def of_a_run(self) -> float | None:
+        """The median, with its share of the time of a batch; None when it is not known yet."""
+        return median(self._runs) if len(self._runs) >= _FEWEST_BATCHES else None
 
 
 @dataclass(slots=True, eq=False)
 class Trial:
-    """Counts what a model does, and judges it by its limits. For one thread at a time."""
+    """Counts what a model does, and judges it by its limits. For one thread at a time.
 
+    `kind` is `swap` or `canary`, `reference` has the times of the other model, and `comparisons` how far both agreed on
+    the newest frames that were compared.
+    """
+
+    kind: str
     model: str
-    before: str
+    beside: str
     limits: TrialLimits
+    reference: Timings
     timings: Timings = field(default_factory=Timings)
     state: TrialState = TrialState.TRIAL
     verdict: Verdict | None = None
     frames: int = 0
     runs: int = 0
     invalid: int = 0
+    comparisons: Comparisons = field(default_factory=Comparisons)
 
     def add(self, seconds: float, *, frames: int, runs: int, invalid: int) -> None:
-        """Count a batch of so many frames, with `invalid` of `runs` runs whose outputs were not finite."""
-        self.timings.add(seconds, frames=frames)
+        """Count a batch of so many frames and its time; the outputs of `invalid` of `runs` runs were not finite."""
+        self.timings.add(seconds, runs=runs)
+        self.count(frames=frames, runs=runs, invalid=invalid)
+
+    def count(self, *, frames: int, runs: int, invalid: int) -> None:
+        """Count a batch."""
         self.frames += frames
         self.runs += runs
         self.invalid += invalid
 
-    def judge(self, reference: Timings) -> Verdict | None:
-        """Return why it has failed, None as long as it has not; `reference` has the times of the former model."""
+    def judge(self) -> Verdict | None:
+        """Return why it has failed, None as long as it has not."""
         limits = self.limits
         if self.invalid > limits.max_invalid * self.runs:
             text = f"the outputs of {self.invalid} of {self.runs} runs are not finite numbers"
             return Verdict(FailureCause.INVALID_OUTPUTS, f"{text} (max_invalid {limits.max_invalid:g})")
-        batch, own, usual = self.timings.of_a_batch, self.timings.of_a_frame, reference.of_a_frame
-        if batch is not None and limits.max_latency is not None and batch > limits.max_latency / 1e9:
-            text = f"a batch takes {batch * 1000:.1f} ms"
-            return Verdict(FailureCause.LATENCY, f"{text} (max_latency {limits.max_latency / 1e6:g} ms)")
-        if own is None or usual is None or limits.max_slowdown is None:
-            return None
-        if own > limits.max_slowdown * usual and own - usual > _NOISE_SECONDS:
-            text = f"a frame takes {own * 1000:.1f} ms, {own / usual:.1f} times as long as before"
-            return Verdict(FailureCause.SLOWDOWN, f"{text} (max_slowdown {limits.max_slowdown:g})")
-        return None
+        return self._judge_results() or self._judge_times()
 
     def keep(self) -> None:
         """Note that it has proved itself."""
@@ -118,16 +131,39 @@ class Trial:
     def report(self) -> Mapping[str, Any]:
         """Return its part of the run report."""
         found: dict[str, Any] = {
+            "trial": self.kind,
             "model": self.model,
-            "before": self.before,
+            "beside": self.beside,
             "state": str(self.state),
             "frames": self.frames,
             "runs": self.runs,
             "invalid_outputs": self.invalid,
         }
-        own = self.timings.of_a_frame
-        if own is not None:
-            found["ms_per_frame"] = round(own * 1000, 3)
+        for key, seconds in (("ms_per_run", self.timings.of_a_run), ("ms_per_run_beside", self.reference.of_a_run)):
+            if seconds is not None:
+                found[key] = round(seconds * 1000, 3)
+        if self.comparisons.frames:
+            found |= self.comparisons.report()
         if self.verdict is not None:
             found |= {"condition": str(self.verdict.condition), "reason": self.verdict.reason}
         return found
+
+    def _judge_results(self) -> Verdict | None:
+        limits, disagreement = self.limits, self.comparisons.disagreement
+        if not isinstance(limits, CanaryOptions) or disagreement is None or disagreement <= limits.max_disagreement:
+            return None
+        text = f"{disagreement:.0%} of its results differ from those of {self.beside}"
+        return Verdict(FailureCause.DISAGREEMENT, f"{text} (max_disagreement {limits.max_disagreement:g})")
+
+    def _judge_times(self) -> Verdict | None:
+        limits, batch = self.limits, self.timings.of_a_batch
+        if batch is not None and limits.max_latency is not None and batch > limits.max_latency / 1e9:
+            text = f"a batch takes {batch * 1000:.1f} ms"
+            return Verdict(FailureCause.LATENCY, f"{text} (max_latency {limits.max_latency / 1e6:g} ms)")
+        own, usual = self.timings.of_a_run, self.reference.of_a_run
+        if own is None or usual is None or limits.max_slowdown is None:
+            return None
+        if own > limits.max_slowdown * usual and own - usual > _NOISE_SECONDS:
+            text = f"a run takes {own * 1000:.1f} ms, {own / usual:.1f} times as long as with {self.beside}"
+            return Verdict(FailureCause.SLOWDOWN, f"{text} (max_slowdown {limits.max_slowdown:g})")
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,9 @@ from tests.waiting import LIMIT_SECONDS, wait_until
 SWAPS = 50
 
 
-def described(model: Path) -> PipelineDescription:
-    detect = Detect(id="d", model=model, labels=LABELS, precision="fp32", engine="onnxruntime")
+def described(model: Path, **options: Any) -> PipelineDescription:
+    given = {"id": "d", "model": model, "labels": LABELS, "precision": "fp32", "engine": "onnxruntime"}
+    detect = Detect.model_validate(given | options)
     cameras = {f"cam{number}": Synthetic(frames=None) for number in range(4)}
     return PipelineDescription(sources=cameras, steps=(detect, Tally(id="t")))
 
@@ -100,3 +102,18 @@ def test_a_model_that_cannot_be_opened_is_one_error_and_all_goes_on(run: Run, tm
     assert run.pipeline.description == described(run.model)
     run.goes_on()
     run.end()
+
+
+def test_a_canary_comes_and_goes_while_the_run_goes_on(run: Run, tmp_path: Path) -> None:
+    broken = tried.write_not_finite(tmp_path / "broken.onnx")
+
+    run.pipeline.reload(described(run.model, canary={"model": broken}), prove=0).wait(LIMIT_SECONDS)
+    wait_until(lambda: run.told(MessageKind.CANARY_ROLLED_BACK))
+    run.pipeline.reload(described(run.model, canary={"model": run.model, "share": "50%"}), prove=0).wait(LIMIT_SECONDS)
+    run.goes_on()
+    with pytest.raises(ConfigurationError, match=r"detect\.canary\.model: .*none\.onnx"):
+        run.pipeline.reload(described(run.model, canary={"model": tmp_path / "none.onnx"}), prove=0).wait(LIMIT_SECONDS)
+
+    run.end()
+    assert run.told(MessageKind.RELOADED) == ["reloaded: changed d; kept t"] * 2
+    assert run.told(MessageKind.REVERTED) == []

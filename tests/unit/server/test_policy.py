@@ -111,6 +111,11 @@ def test_an_allowed_host_is_admitted_with_its_port() -> None:
         assert refusals(pipeline(step), policy=policy) == {}
 
 
+def with_a_served_model(policy: Policy) -> Policy:
+    """Return a policy that admits a served model."""
+    return policy.model_copy(update={"hosts": frozenset({"known:1"})})
+
+
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folders for models: `allowed`, `catalogue` and `elsewhere`."""
@@ -122,12 +127,16 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_models_are_onnx_files_below_the_folders_or_of_the_catalogue(models: Path) -> None:
+@pytest.mark.parametrize("option", ["model", "canary.model"])
+def test_models_are_onnx_files_below_the_folders_or_of_the_catalogue(models: Path, option: str) -> None:
     policy = Policy(files=(models / "allowed",), largest_model_bytes=100)
 
     def found(name: str, within: Policy = policy) -> bool:
-        after = pipeline({"detect": {"model": str(models / name)}})
-        return list(refusals(after, policy=within)) == ["pipeline.0.detect.model"]
+        second = option.partition(".")[0]
+        given = str(models / name)
+        options = {"model": given} if option == "model" else {"model": "grpc://known:1/x", second: {"model": given}}
+        refused = list(refusals(pipeline({"detect": options}), policy=with_a_served_model(within)))
+        return refused == [f"pipeline.0.detect.{option}"]
 
     assert [found(f"{folder}/a.onnx") for folder in ("allowed", "catalogue", "elsewhere")] == [False, False, True]
     assert all(found(f"allowed/{name}") for name in ("a.pt", "a.pkl", "a.onnx.pkl", "a.engine"))

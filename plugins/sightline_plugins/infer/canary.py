@@ -1,0 +1,107 @@
+"""A canary: a second model that serves some of the streams while it is compared with the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from math import ceil
+from zlib import crc32
+
+from sightline.errors import CudaFailed
+from sightline.graph.site import Clock
+from sightline.media import Batch
+from sightline_plugins.infer.comparison import compare
+from sightline_plugins.infer.open_model import OpenModel
+from sightline_plugins.infer.operator import ModelOperator, PendingBatch
+from sightline_plugins.infer.trial import FailureCause, Timings, Trial, TrialState, Verdict
+from sightline_plugins.infer.trial_options import CanaryOptions
+
+_COMPARED_AT_FIRST = 10
+"""Batches of a canary on which it is always compared with the first model."""
+
+GiveTo = Callable[[ModelOperator], PendingBatch]
+"""Gives a batch to a model."""
+
+
+class Canary:
+    """Serves its share of the streams until it fails. All in the thread that gives batches to the step.
+
+    On some batches the first model runs as well, before it and on the same frames, so that results and times can be
+    compared; its results are those that count when the canary fails on that batch.
+    """
+
+    def __init__(self, options: CanaryOptions, model: OpenModel, *, beside: str, clock: Clock) -> None:
+        self.options = options
+        self.model = model
+        self.trial = Trial("canary", str(model), beside, options, Timings())
+        self._clock = clock
+        self._until_ns = clock.monotonic_ns() + options.prove
+        self._batches = 0
+        self._streams: frozenset[str] = frozenset()
+        self._chosen: frozenset[str] = frozenset()
+
+    @property
+    def serves(self) -> bool:
+        """Whether it has not failed."""
+        return self.trial.state is not TrialState.ROLLED_BACK
+
+    def rows(self, batch: Batch, *, streams: Collection[str]) -> list[int]:
+        """Return the rows of the frames that it gets, of a batch of some of these streams."""
+        if self._streams != streams:
+            self._streams = frozenset(streams)
+            self._chosen = chosen_streams(self._streams, share=self.options.share)
+        return [row for row, frame in enumerate(batch.frames) if frame.stream.name in self._chosen]
+
+    def compares(self) -> bool:
+        """Whether the first model runs as well on the next batch."""
+        return self._batches < _COMPARED_AT_FIRST or self._batches % self.options.compare == 0
+
+    def compute(
+        self, batch: Batch, give: GiveTo, *, first: ModelOperator | None
+    ) -> tuple[Batch | None, Verdict | None]:
+        """Return what it makes of a batch, and why it has failed, if it has; nothing where the first model has to make
+        it. `first` is that model, for a comparison. Raises CudaFailed, and what the first model raises.
+        """
+        self._batches += 1
+        reference, reference_seconds, reference_runs = None, 0.0, 0
+        if first is not None:
+            begun_ns = self._clock.monotonic_ns()
+            running = first.process(batch)
+            reference = running.result()
+            reference_seconds, reference_runs = self._seconds_since(begun_ns), running.runs
+        begun_ns = self._clock.monotonic_ns()
+        try:
+            pending = give(self.model.operator)
+            found = pending.result()
+        except CudaFailed:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever it does wrong, the first model goes on
+            return reference, Verdict.of_error(error)
+        seconds, trial = self._seconds_since(begun_ns), self.trial
+        if reference is None:
+            trial.count(frames=len(batch), runs=pending.runs, invalid=pending.invalid)
+        elif pending.runs and reference_runs:
+            trial.add(seconds, frames=len(batch), runs=pending.runs, invalid=pending.invalid)
+            trial.reference.add(reference_seconds, runs=reference_runs)
+            for one in compare(reference, found, element=self.model.element_id, searches=self.model.searches):
+                trial.comparisons.add(one)
+        verdict = trial.judge()
+        is_useless = verdict is not None and verdict.condition is FailureCause.INVALID_OUTPUTS
+        return (reference if is_useless else found), verdict
+
+    def has_proved_itself(self) -> bool:
+        """Note, once, that its time is over without trouble; return whether it is so now for the first time."""
+        if self.trial.state is not TrialState.TRIAL or self._clock.monotonic_ns() < self._until_ns:
+            return False
+        self.trial.keep()
+        return True
+
+    def _seconds_since(self, begun_ns: int) -> float:
+        return (self._clock.monotonic_ns() - begun_ns) / 1e9
+
+
+def chosen_streams(streams: Collection[str], *, share: float) -> frozenset[str]:
+    """Return the share of these streams, at least one, with the lowest checksums of their names: so that they stay the
+    same, and only one that comes or goes makes another one change.
+    """
+    ordered: Sequence[str] = sorted(streams, key=lambda name: (crc32(name.encode()), name))
+    return frozenset(ordered[: ceil(share * len(ordered))])

@@ -1,0 +1,138 @@
+"""Compare what two models make of the same frames: the objects that they find, and what they say of known objects."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.media import Batch, Objects
+from sightline.media.boxes import iou_matrix
+
+_OVERLAP = 0.5
+_NEWEST_FRAMES = 50
+_FEWEST_FRAMES = 5
+"""Fewer frames with objects are not judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameComparison:
+    """How far two models agree on a frame: `agreeing` of `total` results, both counted on both sides (the F1 score).
+
+    `matched` boxes lie on one another, `iou` is the sum of their overlaps, and `same_label` of them have the same
+    label. `found` are the numbers of objects that the first and the second model have found.
+    """
+
+    agreeing: float
+    total: int
+    matched: int
+    same_label: int
+    iou: float
+    found: tuple[int, int]
+
+
+class Comparisons:
+    """Adds up comparisons with another model, which is the first one. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self._newest: deque[tuple[float, int]] = deque(maxlen=_NEWEST_FRAMES)
+        self._agreeing = self._iou = 0.0
+        self._total = self._matched = self._same_label = 0
+        self._found = (0, 0)
+
+    def add(self, one: FrameComparison) -> None:
+        """Add that of a frame."""
+        self.frames += 1
+        self._agreeing += one.agreeing
+        self._total += one.total
+        self._matched += one.matched
+        self._same_label += one.same_label
+        self._iou += one.iou
+        self._found = (self._found[0] + one.found[0], self._found[1] + one.found[1])
+        if one.total:
+            self._newest.append((one.agreeing, one.total))
+
+    @property
+    def disagreement(self) -> float | None:
+        """The share of the newest results that differ; None where too few frames hold any."""
+        if len(self._newest) < _FEWEST_FRAMES:
+            return None
+        return 1 - sum(agreeing for agreeing, _ in self._newest) / sum(total for _, total in self._newest)
+
+    def report(self) -> Mapping[str, Any]:
+        """Return its part of the run report."""
+        first, second = self._found
+        found: dict[str, Any] = {"compared_frames": self.frames, "objects": second, "objects_beside": first}
+        if self._total:
+            found["disagreement"] = round(1 - self._agreeing / self._total, 4)
+        if self._matched:
+            found["mean_iou"] = round(self._iou / self._matched, 4)
+            found["other_labels"] = self._matched - self._same_label
+        return found
+
+
+def compare(first: Batch, second: Batch, *, element: str, searches: bool) -> list[FrameComparison]:
+    """Compare what two models made of the same frames, frame by frame, by the objects of the step `element`.
+
+    Boxes agree one to one when they overlap by at least a half and have the same label. Objects of other steps agree in
+    each text that either model has given them. With `searches` the step looks for objects in frames; one that either
+    model has not searched is no evidence.
+    """
+    both = (first, second)
+    rows = [row for row in range(len(first)) if not searches or all(_is_searched(one, row, element) for one in both)]
+    return [_of_frame(first.objects.of_frame(row), second.objects.of_frame(row), element) for row in rows]
+
+
+def _is_searched(batch: Batch, row: int, element: str) -> bool:
+    searched = batch.columns.searched_by
+    return bool(searched) and element in searched[row]
+
+
+def _of_frame(first: Objects, second: Objects, element: str) -> FrameComparison:
+    (one, known), (other, also_known) = (_parted(objects, element) for objects in (first, second))
+    overlap = iou_matrix(one.xyxy, other.xyxy)
+    same = np.equal.outer(np.array(one.labels(), np.str_), np.array(other.labels(), np.str_))
+    pairs = pairs_of(overlap)
+    agreeing, total = 2.0 * len(pairs_of(overlap * same)), len(one) + len(other)
+    for mine, others in _texts(known, also_known):
+        agreeing, total = agreeing + 2.0 * (mine == others), total + 2
+    return FrameComparison(
+        agreeing,
+        total,
+        len(pairs),
+        sum(bool(same[pair]) for pair in pairs),
+        float(sum(overlap[pair] for pair in pairs)),
+        (len(one), len(other)),
+    )
+
+
+def _parted(objects: Objects, element: str) -> tuple[Objects, Objects]:
+    """Return the objects of a step, and those of others."""
+    origins = [number for number, origin in enumerate(objects.origins) if origin.element == element]
+    own = np.isin(objects.origin, origins)
+    return objects.select(own), objects.select(~own)
+
+
+def pairs_of(overlap: npt.NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
+    """Return the rows of boxes that have a counterpart, the largest overlaps first."""
+    left, pairs = overlap.copy(), list[tuple[int, int]]()
+    while left.size and left.max() >= _OVERLAP:
+        row, column = (int(at) for at in np.unravel_index(int(left.argmax()), left.shape))
+        left[row], left[:, column] = 0, 0
+        pairs.append((row, column))
+    return pairs
+
+
+def _texts(first: Objects, second: Objects) -> list[tuple[object, object]]:
+    """Return the texts of the same objects in the same attributes, where either has one."""
+    if len(first) != len(second):
+        return []
+    names = sorted(first.attributes.keys() | second.attributes.keys())
+    columns = [[table.attributes.get(name, (None,) * len(table)) for table in (first, second)] for name in names]
+    pairs = [(mine, others) for one, other in columns for mine, others in zip(one, other, strict=True)]
+    return [pair for pair in pairs if any(isinstance(value, str | tuple) and value for value in pair)]
