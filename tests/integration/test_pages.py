@@ -15,6 +15,7 @@ import click
 import pytest
 
 from sightline.cli.main import cli
+from tests.command_line import called
 from tests.conftest import REPOSITORY, missing
 from tests.unit.docs.blocks import PAGES, lay_out
 
@@ -71,12 +72,10 @@ class Reader:
             name, _, value = shlex.split(command)[1].partition("=")
             self.environment[name] = value
             return ""
-        words = [SIGHTLINE if word == "sightline" else word for word in shlex.split(command)]
-        if words[:2] == [SIGHTLINE, "camera"]:
-            return self._begin_camera([*words, "--port", "0"])
-        done = subprocess.run(
-            words, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=300, check=False
-        )
+        program, *words = shlex.split(command)
+        if program == "sightline" and words[0] == "camera":
+            return self._begin_camera([SIGHTLINE, *words, "--port", "0"])
+        done = called(*words, folder=self.folder, environment=self.environment)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-
-from sightline.cli.main import execute
+from tests import command_line
 
 Sightline = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -59,18 +58,6 @@ def sightline(folder: Path) -> Sightline:
 
 
 @pytest.fixture
-def called(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Sightline:
-    """The command in this process, for tests of what it says and writes: a process of its own begins with half a second
-    of imports.
-    """
-
-    def called(*arguments: str) -> subprocess.CompletedProcess[str]:
-        capsys.readouterr()
-        with monkeypatch.context() as patch:
-            patch.chdir(folder)
-            patch.setattr("sys.stdin", io.StringIO())  # no terminal to ask on
-            code = execute(arguments)
-        told = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, code, told.out, told.err)
-
-    return called
+def called(folder: Path) -> Sightline:
+    """The command in this process, for tests of what it says and writes."""
+    return partial(command_line.called, folder=folder)

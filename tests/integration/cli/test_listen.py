@@ -67,24 +67,31 @@ def test_a_run_is_served_until_it_ends(start: Start) -> None:
         get(f"{url}healthz")
 
 
-def test_the_first_token_is_shown_once_and_opens_everything(start: Start, sightline: Sightline, tmp_path: Path) -> None:
-    own = {"SIGHTLINE_TOKEN": "", "SIGHTLINE_TOKENS": str(tmp_path / "tokens.json")}
-    process, url = start("--listen", "127.0.0.1:0", **own)
+@pytest.fixture
+def no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No token is set, and none has been made."""
+    monkeypatch.setenv("SIGHTLINE_TOKEN", "")
+    monkeypatch.setenv("SIGHTLINE_TOKENS", str(tmp_path / "tokens.json"))
+
+
+@pytest.mark.usefixtures("no_token")
+def test_the_first_token_is_shown_once_and_opens_everything(start: Start, called: Sightline) -> None:
+    process, url = start("--listen", "127.0.0.1:0")
     assert process.stderr is not None
     link = process.stderr.readline().split()[-1]
 
     assert link.startswith(f"{url}?token=")
     assert get(url)[0] == 401
     assert get(link.replace("/?", "/dashboard/app.js?"))[0] == 200
-    made = sightline("token", "add", "anna", **own).stdout.strip()
+    made = called("token", "add", "anna").stdout.strip()
     assert get(f"{url}dashboard/app.js", Authorization=f"Bearer {made}")[0] == 200
-    assert "anna   viewer" in sightline("token", "list", **own).stdout
-    assert sightline("token", "remove", "anna", **own).returncode == 0
+    assert "anna   viewer" in called("token", "list").stdout
+    assert called("token", "remove", "anna").returncode == 0
     assert get(f"{url}dashboard/app.js", Authorization=f"Bearer {made}")[0] == 401
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=300)
 
-    again, _ = start("--listen", "127.0.0.1:0", **own)
+    again, _ = start("--listen", "127.0.0.1:0")
     again.send_signal(signal.SIGINT)
     _, said = again.communicate(timeout=300)
     assert "token=" not in said
@@ -102,31 +109,31 @@ def test_beyond_the_loopback_the_token_is_asked_for(start: Start) -> None:
     assert TOKEN not in said
 
 
+@pytest.mark.usefixtures("no_token")
 @pytest.mark.parametrize("address", ["0.0.0.0:0", ":0", "[::]:0"])
-def test_beyond_the_loopback_it_is_refused_without_a_token(sightline: Sightline, address: str, tmp_path: Path) -> None:
-    none_yet = str(tmp_path / "tokens.json")
-    done = sightline("run", "endless.yaml", "--listen", address, SIGHTLINE_TOKEN="", SIGHTLINE_TOKENS=none_yet)
+def test_beyond_the_loopback_it_is_refused_without_a_token(called: Sightline, address: str) -> None:
+    done = called("run", "endless.yaml", "--listen", address)
 
     assert done.returncode == 2
     assert "SIGHTLINE_TOKEN" in done.stderr
 
 
 @pytest.mark.row(id="D8")
-def test_what_can_not_be_listened_on_is_refused(sightline: Sightline) -> None:
+def test_what_can_not_be_listened_on_is_refused(called: Sightline) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        done = sightline("run", "endless.yaml", "--listen", address)
+        done = called("run", "endless.yaml", "--listen", address)
 
     assert done.returncode == 2
     assert done.stderr.strip() == f"error: cannot listen on {address}: Address already in use; choose another port"
 
 
-def test_a_step_that_is_not_there_has_no_images(sightline: Sightline) -> None:
-    done = sightline("run", "endless.yaml", "--listen", "127.0.0.1:0", "--images", "draw-1")
+def test_a_step_that_is_not_there_has_no_images(called: Sightline) -> None:
+    done = called("run", "endless.yaml", "--listen", "127.0.0.1:0", "--images", "draw-1")
 
     assert done.returncode == 2
     assert "jsonl-1" in done.stderr
 
 
-def test_a_token_without_listening_is_a_mistake(sightline: Sightline) -> None:
-    assert sightline("run", "endless.yaml", "--token", TOKEN).returncode == 2
+def test_a_token_without_listening_is_a_mistake(called: Sightline) -> None:
+    assert called("run", "endless.yaml", "--token", TOKEN).returncode == 2

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 from urllib.request import urlopen
 
+from tests.command_line import called
 from tests.integration.delivery.web_server import web_server
 from tests.ports import free_port
 from tests.waiting import LIMIT_SECONDS, wait_until
@@ -84,7 +85,7 @@ _COMMANDS = (
 
 
 def _output(folder: Path, *arguments: str) -> str:
-    done = subprocess.run([*SIGHTLINE, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = called(*arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 

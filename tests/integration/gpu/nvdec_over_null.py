@@ -1,8 +1,8 @@
-"""Decode a clip by the real PyNvVideoCodec over null libraries: `python -m ...nvdec_over_null CLIP FOLDER WHICH`.
+"""Decode clips by the real PyNvVideoCodec over null libraries: `python -m ...nvdec_over_null FOLDER WHICH CLIP...`.
 
 The libraries lie in that folder, and `LD_LIBRARY_PATH` names it. WHICH is `file`, `camera` (that sends the clip),
 `unaware` (nobody knows of crops at left and top), or `unaware unverified` (and no image is compared). Writes a line of
-JSON.
+JSON for each clip.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.libcuda import LIBRARY
@@ -27,15 +28,22 @@ from tests.null_nvcuvid import NullNvcuvid
 from tests.reading import frames_of, media
 
 
-def main(clip: str, folder: str, which: str) -> None:
+def main(folder: str, which: str, *clips: str) -> None:
     null = NullDriver(Path(folder) / LIBRARY)
-    null.reset()
     null_drivers.null_driver = lambda: null  # type: ignore[attr-defined, assignment]
     nvcuvid = NullNvcuvid(Path(folder))
     # PyNvVideoCodec is linked with calls that the null driver lacks, and does not make them.
     sys.setdlopenflags(os.RTLD_LAZY)
     if "unaware" in which:
         ImageFacts.origin = (0, 0)  # type: ignore[assignment]
+    for clip in clips:
+        sys.stdout.write(json.dumps(decoded(clip, which, null=null, nvcuvid=nvcuvid)) + "\n")
+
+
+def decoded(clip: str, which: str, *, null: NullDriver, nvcuvid: NullNvcuvid) -> dict[str, Any]:
+    """Decode a clip, and tell what came of it."""
+    null.reset()
+    made_before = nvcuvid.counts[-1]
     gpu = CudaDevice(NullCudaDriver())
     file = media(Path(clip), verify_nvdec="unverified" not in which)
     source: SourceElement = file
@@ -58,8 +66,8 @@ def main(clip: str, folder: str, which: str) -> None:
     }
     del ours, theirs, pairs
     gpu.close()
-    result |= {"nvdec": nvcuvid.counts, "live": null.live, "orphans": null.orphans}
-    sys.stdout.write(json.dumps(result))
+    *now, made = nvcuvid.counts
+    return result | {"nvdec": [*now, made - made_before], "live": null.live, "orphans": null.orphans}
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from tests.null_nvcuvid import build_null_nvcuvid, pattern
 
 COUNT = 30
 CROP = Crop(6, 4, 2, 8)
+CROPS = (Crop(), Crop(0, 0, 6, 2), Crop(6), Crop(0, 4), CROP)
+SUFFIXES = ("mp4", "ts")
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +59,10 @@ def write_pattern(path: Path, crop: Crop) -> Path:
     return with_crop(path, crop, codec="libx264")
 
 
-def decoded(repository: Path, libraries: Path, clip: Path, which: str = "file") -> dict[str, Any]:
+def decoded(repository: Path, libraries: Path, *clips: Path, which: str = "file") -> list[dict[str, Any]]:
+    """What came of each clip, in a process of its own for all of them."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.integration.gpu.nvdec_over_null", str(clip), str(libraries), which],
+        [sys.executable, "-m", "tests.integration.gpu.nvdec_over_null", libraries, which, *clips],
         cwd=repository,
         env={**os.environ, "LD_LIBRARY_PATH": str(libraries)},
         capture_output=True,
@@ -68,16 +71,29 @@ def decoded(repository: Path, libraries: Path, clip: Path, which: str = "file") 
         check=False,
     )
     assert done.returncode == 0, done.stderr + done.stdout
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("suffix", ["mp4", "ts"])
-@pytest.mark.parametrize("crop", [Crop(), Crop(0, 0, 6, 2), Crop(6), Crop(0, 4), CROP], ids=str)
+@pytest.fixture(scope="module")
+def cropped(
+    repository: Path, libraries: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[Crop, str], dict[str, Any]]:
+    """What came of clips of all crops in all containers."""
+    folder = tmp_path_factory.mktemp("cropped")
+    clips = {
+        (crop, suffix): write_pattern(folder / f"{number}.{suffix}", crop)
+        for number, crop in enumerate(CROPS)
+        for suffix in SUFFIXES
+    }
+    return dict(zip(clips, decoded(repository, libraries, *clips.values()), strict=True))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("crop", CROPS, ids=str)
 def test_frames_are_those_of_the_cpu_and_nothing_is_left(
-    repository: Path, libraries: Path, tmp_path: Path, crop: Crop, suffix: str
+    cropped: dict[tuple[Crop, str], dict[str, Any]], crop: Crop, suffix: str
 ) -> None:
-    found = decoded(repository, libraries, write_pattern(tmp_path / f"clip.{suffix}", crop))
+    found = cropped[crop, suffix]
 
     assert (found["decoder"], found["frames"], found["same"], found["times"]) == ("nvdec", COUNT, COUNT, True)
     assert found["nvdec"] == [0, 0, COUNT]
@@ -85,7 +101,7 @@ def test_frames_are_those_of_the_cpu_and_nothing_is_left(
 
 
 def test_frames_of_a_camera_are_those_of_the_cpu(repository: Path, libraries: Path, tmp_path: Path) -> None:
-    found = decoded(repository, libraries, write_pattern(tmp_path / "clip.mp4", CROP), "camera")
+    [found] = decoded(repository, libraries, write_pattern(tmp_path / "clip.mp4", CROP), which="camera")
 
     assert (found["decoder"], found["frames"], found["same"]) == ("nvdec", COUNT, COUNT)
     assert (found["live"], found["orphans"]) == ({}, {})
@@ -97,7 +113,7 @@ def test_a_crop_that_changes_is_followed(repository: Path, libraries: Path, tmp_
     clip = tmp_path / "clip.ts"
     clip.write_bytes(b"".join(part.read_bytes() for part in parts))
 
-    found = decoded(repository, libraries, clip)
+    [found] = decoded(repository, libraries, clip)
 
     assert (found["decoder"], found["frames"], found["same"]) == ("nvdec", COUNT * len(crops), COUNT * len(crops))
     assert (found["times"], found["nvdec"]) == (True, [0, 0, COUNT * len(crops)])
@@ -109,7 +125,7 @@ def test_pynvvideocodec_takes_the_cropped_size_from_the_corner(
 ) -> None:
     clip = write_pattern(tmp_path / "clip.mp4", CROP)
 
-    found = decoded(repository, libraries, clip, "unaware unverified")
+    [found] = decoded(repository, libraries, clip, which="unaware unverified")
 
     assert (found["decoder"], found["same"]) == ("nvdec", 0)
     assert found["luma"] == pattern(CODED_WH)[:84, :152].tolist()
@@ -118,7 +134,7 @@ def test_pynvvideocodec_takes_the_cropped_size_from_the_corner(
 def test_that_is_found_by_comparing_the_first_frame(repository: Path, libraries: Path, tmp_path: Path) -> None:
     clip = write_pattern(tmp_path / "clip.mp4", CROP)
 
-    found = decoded(repository, libraries, clip, "unaware")
+    [found] = decoded(repository, libraries, clip, which="unaware")
 
     assert (found["decoder"], found["frames"], found["same"]) == ("cpu", COUNT, COUNT)
     assert found["reason"].startswith("NVDEC's image differs from the CPU's: ")
@@ -127,7 +143,7 @@ def test_that_is_found_by_comparing_the_first_frame(repository: Path, libraries:
 def test_the_package_copies_luma_and_chroma_of_a_frame_and_we_both_at_once(
     repository: Path, libraries: Path, tmp_path: Path
 ) -> None:
-    found = decoded(repository, libraries, write_pattern(tmp_path / "clip.mp4", Crop()))
+    [found] = decoded(repository, libraries, write_pattern(tmp_path / "clip.mp4", Crop()))
 
     to_host = COUNT  # `frames_of` looks at each; the first one was compared, and is not copied again
     assert found["counts"]["cuMemcpy2DAsync"] == COUNT * (2 + 1) + to_host

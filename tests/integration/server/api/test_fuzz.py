@@ -9,7 +9,7 @@ import pytest
 
 from sightline.server.credentials import TokenFile
 
-EXAMPLES = 8
+EXAMPLES = 5
 
 
 @pytest.mark.filterwarnings("ignore::Warning:schemathesis", "ignore::hypothesis.errors.HypothesisDeprecationWarning")

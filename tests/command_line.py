@@ -1,0 +1,32 @@
+"""The command `sightline` within the process of the tests: one of its own begins with half a second of imports."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest import mock
+
+from sightline.cli.main import execute
+
+
+def called(
+    *arguments: str, folder: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Call it in a folder, where there is no terminal to ask on; `environment` is all there is, or that of the tests.
+
+    For what it says and writes. Signals, terminals and what it leaves behind are seen in a process of its own only.
+    """
+    out, errors = io.StringIO(), io.StringIO()
+    with (
+        chdir(folder),
+        mock.patch.dict(os.environ, environment or {}, clear=environment is not None),
+        mock.patch("sys.stdin", io.StringIO()),
+        redirect_stdout(out),
+        redirect_stderr(errors),
+    ):
+        code = execute(arguments)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
