@@ -43,7 +43,7 @@ class CameraHealth(Element):
     frames that were looked at.
 
     Put it before steps that change images. A camera that is meant to move has `checks: [frozen]`. What it learned is
-    kept over a restart. In a GPU's memory frames are made small there; the kernel is that of `tile`, and has run on no
+    kept over a restart. In a GPU's memory frames are made small there; the kernel is that of `flow`, and has run on no
     GPU yet ([what has run on GPUs](../benchmarks/gpu.md)).
 
     ```yaml

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sightline.graph import Operator, RunsOn, Saved, Site
 from sightline.graph.rule_options import with_severity
-from sightline.graph.tracker import Luma
-from sightline.media import Batch, Event, Frame, Part, Stream, Surface, Tensor
+from sightline.media import Batch, Event, Frame, Part, Stream, Tensor
 from sightline.media.frame import NANOSECONDS
-from sightline.media.surface import Plane
 from sightline_plugins.camera_health.camera_health import IMAGE, CameraHealth, Check
 from sightline_plugins.camera_health.view import LONGEST
 from sightline_plugins.camera_health.watch import CameraWatch, Change, Measures
-from sightline_plugins.opencv import cv2
-from sightline_plugins.preprocess.colors import PlaneResizer
-from sightline_plugins.tile.canvas import is_averaged
-
-if TYPE_CHECKING:
-    from sightline_plugins.tile.cuda import CudaShrinker
+from sightline_plugins.flow.luma import FrameLuma
 
 
 @dataclass(slots=True)
@@ -67,12 +60,7 @@ class CameraHealthOperator(Operator):
         self._element = element
         self._step = site.element_id or element.name
         self._clock = site.clock
-        self._averages, self._mixes = PlaneResizer("area"), PlaneResizer("bilinear")
-        self._shrinker: CudaShrinker | None = None
-        if site.gpu is not None:
-            from sightline_plugins.tile.cuda import CudaShrinker
-
-            self._shrinker = CudaShrinker(site.gpu)
+        self._luma = FrameLuma(site.gpu)
         self._watches: dict[Stream, CameraWatch] = {}
         self._restored: dict[str, CameraWatch] = {}
         self._tallies: dict[str, _Tally] = {}
@@ -84,8 +72,9 @@ class CameraHealthOperator(Operator):
             return batch
         events: list[Event] = []
         tensors: list[Tensor] = []
-        for row, image in zip(due, self._images([batch.frames[row].surface for row in due]), strict=True):
-            frame = batch.frames[row]
+        frames = [batch.frames[row] for row in due]
+        images = self._luma.reduced([(frame.surface, fine_size(frame.size_wh)) for frame in frames])
+        for row, frame, image in zip(due, frames, images, strict=True):
             watch, tally = self._watches[frame.stream], self._tallies[frame.stream.name]
             changes = watch.update(image, now_ns=frame.pts_ns)
             tally.measures = seen = watch.measures
@@ -137,7 +126,7 @@ class CameraHealthOperator(Operator):
 
     def runs_on(self) -> RunsOn:
         """The CPU, which gets small images."""
-        return RunsOn() if self._shrinker is None else RunsOn("cpu", "frames are made small on the GPU")
+        return RunsOn(reason=self._luma.reason)
 
     def _is_due(self, frame: Frame) -> bool:
         stream = frame.stream
@@ -147,27 +136,6 @@ class CameraHealthOperator(Operator):
             self._watches[stream] = watch
             self._tallies.setdefault(stream.name, _Tally.of(self._element.checks))
         return watch.is_due(frame.pts_ns)
-
-    def _images(self, surfaces: list[Surface]) -> list[Luma]:
-        """Return the luma of surfaces as fine images, each its own: those in a GPU's memory are made small there."""
-        shrinker = self._shrinker
-        if shrinker is not None:
-            large = [row for row, one in enumerate(surfaces) if shrinker.takes(one) and _is_large(one.size_wh)]
-            small = shrinker.shrunk([(surfaces[row], fine_size(surfaces[row].size_wh)) for row in large])
-            for row, surface in zip(large, small, strict=True):
-                surfaces[row] = surface
-        copies = [surface.begin_to_host() for surface in surfaces]
-        return [self._fine(copy.wait().planes[0]) for copy in copies]
-
-    def _fine(self, plane: Plane) -> Luma:
-        """Return a fine image of luma (H, W), or of RGB (H, W, 3), of which each pixel is the mean."""
-        height, width = plane.shape[:2]
-        size_wh = fine_size((width, height)) if _is_large((width, height)) else (width, height)
-        if plane.ndim == 3:
-            small = cv2.resize(plane, size_wh, interpolation=cv2.INTER_AREA)
-            return np.asarray(small.mean(axis=2), np.uint8)
-        resizer = self._averages if is_averaged((width, height), target_wh=size_wh) else self._mixes
-        return np.array(resizer.resize(plane, size_wh=size_wh))
 
     def _event(self, row: int, change: Change, measures: Measures) -> Event:
         data: dict[str, str | int | float] = {
@@ -182,14 +150,10 @@ class CameraHealthOperator(Operator):
 
 
 def fine_size(size_wh: tuple[int, int]) -> tuple[int, int]:
-    """Return the size of the fine image of a large frame: its longer side is `LONGEST`, both are even."""
-    scale = LONGEST / max(size_wh)
-    width, height = (max(round(side * scale / 2) * 2, 2) for side in size_wh)
+    """Return the size of the fine image of a frame: its longer side is `LONGEST` at most."""
+    scale = min(1.0, LONGEST / max(size_wh))
+    width, height = (max(round(side * scale), 2) for side in size_wh)
     return width, height
-
-
-def _is_large(size_wh: tuple[int, int]) -> bool:
-    return max(size_wh) > LONGEST
 
 
 def _seconds(time_ns: int) -> float:
