@@ -14,15 +14,15 @@ from sightline.cli.main import execute
 
 
 def called(
-    *arguments: str, folder: Path, environment: Mapping[str, str] | None = None
+    *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Call it in a folder, where there is no terminal to ask on; `environment` is all there is, or that of the tests.
+    """Call it, without a terminal to ask on. `folder` and `environment` are those of the tests when not given.
 
     For what it says and writes. Signals, terminals and what it leaves behind are seen in a process of its own only.
     """
     out, errors = io.StringIO(), io.StringIO()
     with (
-        chdir(folder),
+        chdir(folder or Path.cwd()),
         mock.patch.dict(os.environ, environment or {}, clear=environment is not None),
         mock.patch("sys.stdin", io.StringIO()),
         redirect_stdout(out),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from sightline.config import load_description
 from sightline.graph import PipelineDescription
 from sightline_plugins.commands.camera.packets import load_clip
 from sightline_plugins.commands.camera.server import FakeCamera
+from tests.command_line import called
 from tests.conftest import REPOSITORY, missing
 from tests.integration.delivery.mosquitto import broker, subscriber
 from tests.integration.sources.clips import write_clip
@@ -41,15 +41,7 @@ def model() -> Path:
 
 def sightline(*arguments: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder; it must succeed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sightline.cli.main", *map(str, arguments)],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = called(*map(str, arguments), folder=folder, environment={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     return done
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.command_line import called
 
 
 def scores(*arguments: str | Path) -> dict[str, dict[str, float]]:
-    command = [sys.executable, "-m", "sightline.cli.main", "eval", *map(str, arguments), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = called("eval", *map(str, arguments), "--json")
+    assert done.returncode == 0, done.stderr
     given: dict[str, dict[str, float]] = json.loads(done.stdout)
     return given
 
@@ -46,9 +45,8 @@ def test_the_sample_world_is_its_own_truth(repository: Path) -> None:
 def test_a_file_that_is_no_recording_is_one_clear_error(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("hello, world\n")
-    command = [sys.executable, "-m", "sightline.cli.main", "eval", str(file), "--truth", str(file)]
 
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = called("eval", str(file), "--truth", str(file))
 
     assert done.returncode == 2
     assert f"error: {file}, line 1:" in done.stderr

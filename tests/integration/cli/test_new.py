@@ -39,11 +39,11 @@ def test_what_it_writes_is_right(called: Sightline, folder: Path, repository: Pa
     assert '"$defs"' in (folder / "sightline.schema.json").read_text()
 
 
-def test_what_it_writes_runs(sightline: Sightline, folder: Path, shared_data: Path) -> None:
+def test_what_it_writes_runs(called: Sightline, folder: Path, shared_data: Path) -> None:
     clip = shared_data / "videos" / "street-cars-640x360.mp4"
-    sightline("new", str(clip), "--find", "car", "--want", "counts,events", "-o", "mine.yaml")
+    called("new", str(clip), "--find", "car", "--want", "counts,events", "-o", "mine.yaml")
 
-    run = sightline("run", "mine.yaml", "--frames", "48")
+    run = called("run", "mine.yaml", "--frames", "48")
 
     assert run.returncode == 0, run.stderr
     assert "car:" in run.stderr

@@ -16,7 +16,7 @@ from tests.conftest import missing
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE_MS = 120_000
+PATIENCE_MS = 300_000
 PHONE = {"width": 360, "height": 740}
 _GRAVE = ("serious", "critical")
 

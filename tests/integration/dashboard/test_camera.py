@@ -199,7 +199,7 @@ def test_who_may_only_look_cannot_steer(shown: Listener, page: Page) -> None:
 
 def test_a_recording_is_asked_for_and_played(page: Page, tmp_path: Path) -> None:
     record = {"record": {"path": "clips/{stream}-{time}.mp4"}}
-    with FakeCamera(noise_clip(tmp_path)) as camera:
+    with FakeCamera(noise_clip(tmp_path).at_fps(10)) as camera:
         pipeline = Pipeline(name="street", sources={"gate": camera.url}, steps=[record], outputs=tmp_path)
         with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener, pipeline:
             page.goto(f"{listener.url}?token={TOKEN}#/street/camera/gate")

@@ -224,7 +224,7 @@ def test_streams_appear_and_leave(page: Page) -> None:
 
 
 def test_a_lost_camera_turns_grey_says_why_and_comes_back(page: Page, tmp_path: Path) -> None:
-    clip = noise_clip(tmp_path)
+    clip = noise_clip(tmp_path).at_fps(10)
     with FakeCamera(clip) as camera:
         pipeline = Pipeline(name="street", sources={"gate": camera.url}, steps=["draw"])
         with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener, pipeline:
@@ -254,7 +254,7 @@ def colorfulness(page: Page) -> float:
 
 
 def test_a_camera_that_falls_silent_is_grey_before_it_counts_as_stalled(page: Page, tmp_path: Path) -> None:
-    with FakeCamera(noise_clip(tmp_path)) as camera:
+    with FakeCamera(noise_clip(tmp_path).at_fps(10)) as camera:
         source = {"uri": camera.url, "stall_timeout": "300s"}
         pipeline = Pipeline(name="street", sources={"gate": source}, steps=["draw"])
         with listen(pipeline, "127.0.0.1:0", token=TOKEN) as listener, pipeline:

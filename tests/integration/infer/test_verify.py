@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,13 @@ from sightline_plugins.infer.detections import detection_rules
 from sightline_plugins.preprocess.cpu import HostPreprocessor
 from sightline_plugins.preprocess.definition import Preprocessing
 from sightline_plugins.preprocess.placement import Placement
+from tests.command_line import called
 
 Boxes = npt.NDArray[np.float32]
 
 
 def verify(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sightline.cli.main", "verify", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return called("verify", *map(str, arguments))
 
 
 def stages_of(repository: Path) -> Stages:
