@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from math import ceil
 from zlib import crc32
 
@@ -35,7 +36,7 @@ class Canary:
         self.trial = Trial("canary", str(model), beside, options, Timings())
         self._clock = clock
         self._until_ns = clock.monotonic_ns() + options.prove
-        self._batches = 0
+        self._batches = self._compared = 0
         self._streams: frozenset[str] = frozenset()
         self._chosen: frozenset[str] = frozenset()
 
@@ -43,6 +44,10 @@ class Canary:
     def serves(self) -> bool:
         """Whether it has not failed."""
         return self.trial.state is not TrialState.ROLLED_BACK
+
+    def has_failed(self, options: CanaryOptions) -> bool:
+        """Whether it has failed with these options, so that it is not opened again."""
+        return not self.serves and self.options == options
 
     def rows(self, batch: Batch, *, streams: Collection[str]) -> list[int]:
         """Return the rows of the frames that it gets, of a batch of some of these streams."""
@@ -62,31 +67,22 @@ class Canary:
         it. `first` is that model, for a comparison. Raises CudaFailed, and what the first model raises.
         """
         self._batches += 1
-        reference, reference_seconds, reference_runs = None, 0.0, 0
-        if first is not None:
-            begun_ns = self._clock.monotonic_ns()
-            running = first.process(batch)
-            reference = running.result()
-            reference_seconds, reference_runs = self._seconds_since(begun_ns), running.runs
-        begun_ns = self._clock.monotonic_ns()
+        self._compared += first is not None
+        is_last = self._compared % 2 == 0  # in turn: what runs first shares the processor with the batch before
+        reference = None if first is None or is_last else self._timed(batch, first.process)
         try:
-            pending = give(self.model.operator)
-            found = pending.result()
+            own = self._timed(batch, lambda _: give(self.model.operator))
         except CudaFailed:
             raise
         except Exception as error:  # noqa: BLE001  whatever it does wrong, the first model goes on
-            return reference, Verdict.of_error(error)
-        seconds, trial = self._seconds_since(begun_ns), self.trial
-        if reference is None:
-            trial.count(frames=len(batch), runs=pending.runs, invalid=pending.invalid)
-        elif pending.runs and reference_runs:
-            trial.add(seconds, frames=len(batch), runs=pending.runs, invalid=pending.invalid)
-            trial.reference.add(reference_seconds, runs=reference_runs)
-            for one in compare(reference, found, element=self.model.element_id, searches=self.model.searches):
-                trial.comparisons.add(one)
-        verdict = trial.judge()
-        is_useless = verdict is not None and verdict.condition is FailureCause.INVALID_OUTPUTS
-        return (reference if is_useless else found), verdict
+            return None if reference is None else reference.result, Verdict.of_error(error)
+        if first is not None and is_last:
+            reference = self._timed(batch, first.process)
+        self._count(own, reference)
+        verdict = self.trial.judge()
+        if verdict is not None and verdict.condition is FailureCause.INVALID_OUTPUTS:
+            return None if reference is None else reference.result, verdict
+        return own.result, verdict
 
     def has_proved_itself(self) -> bool:
         """Note, once, that its time is over without trouble; return whether it is so now for the first time."""
@@ -95,8 +91,32 @@ class Canary:
         self.trial.keep()
         return True
 
-    def _seconds_since(self, begun_ns: int) -> float:
-        return (self._clock.monotonic_ns() - begun_ns) / 1e9
+    def _count(self, own: _Timed, reference: _Timed | None) -> None:
+        trial = self.trial
+        if reference is None or not (own.runs and reference.runs):
+            trial.count(frames=len(own.result), runs=own.runs, invalid=own.invalid)
+            return
+        trial.add(own.seconds, frames=len(own.result), runs=own.runs, invalid=own.invalid)
+        trial.reference.add(reference.seconds, runs=reference.runs)
+        model = self.model
+        for one in compare(reference.result, own.result, element=model.element_id, searches=model.searches):
+            trial.comparisons.add(one)
+
+    def _timed(self, batch: Batch, give: Callable[[Batch], PendingBatch]) -> _Timed:
+        begun_ns = self._clock.monotonic_ns()
+        pending = give(batch)
+        result = pending.result()
+        return _Timed(result, (self._clock.monotonic_ns() - begun_ns) / 1e9, pending.runs, pending.invalid)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Timed:
+    """The result of a batch, and how long it took."""
+
+    result: Batch
+    seconds: float
+    runs: int
+    invalid: int
 
 
 def chosen_streams(streams: Collection[str], *, share: float) -> frozenset[str]:

@@ -2,8 +2,8 @@
 
 Another model is opened beside the one that serves, in the thread of the change (`prepare`), and takes its place between
 two batches (`change`). While the change is on probation, the former model stays open: when the new one fails, the batch
-in hand is computed by the former one, which goes on. A canary (`canary.py`) serves some of the streams. No frame is
-lost, and none is counted twice.
+in hand is computed by the former one, which goes on. A canary (`canary.py`) serves some of the streams, and a shadow
+(`shadow.py`) is compared on a sample of the frames. No frame is lost, and none is counted twice.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from sightline_plugins.infer.canary import Canary, GiveTo
 from sightline_plugins.infer.open_model import OpenModel
 from sightline_plugins.infer.operator import ModelOperator, PendingBatch
 from sightline_plugins.infer.options import ModelElement
+from sightline_plugins.infer.shadow import Shadow
 from sightline_plugins.infer.trial import FailureCause, Trial, TrialState, Verdict
 from sightline_plugins.infer.trial_options import TrialLimits
 
@@ -40,12 +41,13 @@ class _Prepared:
     element: ModelElement
     model: OpenModel
     canary: OpenModel | None
+    shadow: OpenModel | None
     made: tuple[OpenModel, ...]
     prove_ns: int
 
     @property
     def models(self) -> list[OpenModel]:
-        return [self.model, *([] if self.canary is None else [self.canary])]
+        return [model for model in (self.model, self.canary, self.shadow) if model is not None]
 
 
 @dataclass(slots=True, eq=False)
@@ -80,12 +82,13 @@ class ExchangeableModel(Operator):
         self._model = OpenModel.of(element.alone(), site)
         self._swap: _Swap | None = None
         self._canary: Canary | None = None
+        self._shadow: Shadow | None = None
         self._prepared: _Prepared | None = None
         self._trials: deque[Trial] = deque(maxlen=_MOST_TRIALS_IN_REPORT)
         self._swaps = 0
         self._before = {"runs": 0, "saved": 0, "invalid_outputs": 0}
         self._closing = ThreadPoolExecutor(1, thread_name_prefix="closing a model")
-        if element.canary is not None:
+        if element.canary is not None or element.shadow is not None:
             try:
                 self.change(element)
             except BaseException:
@@ -113,26 +116,27 @@ class ExchangeableModel(Operator):
     def prepare(self, element: ModelElement, *, prove_ns: int) -> None:
         """Open the models of an element that are not open, and run each once. Raises SightlineError."""
         self.abandon()
-        wanted = [element.alone()]
-        if element.canary is not None and not self._has_failed(element):
-            wanted.append(element.alone(element.canary.model))
-        with self._lock:
-            open_now = self._open()
-        models, made = list[OpenModel](), list[OpenModel]()
+        wanted = {"model": element.alone()}
+        if element.canary is not None and not (self._canary is not None and self._canary.has_failed(element.canary)):
+            wanted["canary"] = element.alone(element.canary.model)
+        if element.shadow is not None and not (self._shadow is not None and self._shadow.has_failed(element.shadow)):
+            wanted["shadow"] = element.alone(element.shadow.model)
+        models, made = dict[str, OpenModel](), list[OpenModel]()
         try:
-            for one in wanted:
-                known = next((model for model in open_now if model.is_for(one)), None)
+            for role, one in wanted.items():
+                usable = self._shadows() if role == "shadow" else self._open()
+                known = next((model for model in usable if model.is_for(one)), None)
                 if known is None:
                     known = OpenModel.warmed(one, self._site)
                     made.append(known)
-                models.append(known)
+                models[role] = known
         except BaseException:
             for model in made:
                 model.operator.close()
             raise
-        canary = models[1] if len(models) > 1 else None
+        canary, shadow = models.get("canary"), models.get("shadow")
         with self._lock:
-            self._prepared = _Prepared(element, models[0], canary, tuple(made), prove_ns)
+            self._prepared = _Prepared(element, models["model"], canary, shadow, tuple(made), prove_ns)
 
     def abandon(self) -> None:
         """Close what was opened and not taken over."""
@@ -152,6 +156,7 @@ class ExchangeableModel(Operator):
             if prepared.model is not self._model:
                 self._take_over(prepared)
             self._take_canary(prepared)
+            self._take_shadow(prepared)
             for model in before:
                 if model not in self._open():
                     self._release(model)
@@ -185,6 +190,8 @@ class ExchangeableModel(Operator):
     def close(self) -> None:
         self._closing.shutdown()
         self.abandon()
+        if self._shadow is not None:
+            self._shadow.close(with_model=True)
         for model in self._open():
             model.operator.close()
 
@@ -194,7 +201,7 @@ class ExchangeableModel(Operator):
         if swap is None:
             result = running.pending.result()
             running.model.timings.add(self._seconds_since(running), runs=running.pending.runs)
-            return result
+            return self._sampled(running, result)
         try:
             result = running.pending.result()
         except Exception as error:  # noqa: BLE001  whatever the model does wrong, the former one goes on
@@ -207,43 +214,49 @@ class ExchangeableModel(Operator):
         if verdict is not None:
             self._roll_back(swap, verdict)
         is_useless = pending.invalid and swap.trial.state is TrialState.ROLLED_BACK
-        return self._again(running, self._model) if is_useless else result
+        return self._again(running, self._model) if is_useless else self._sampled(running, result)
+
+    def _sampled(self, running: _Running, result: Batch) -> Batch:
+        """Let the shadow take a sample of a result."""
+        shadow = self._shadow
+        return result if shadow is None else shadow.offer(running.batch, result, beside=running.model.timings)
 
     def _divide(self, batch: Batch, shown: _Shown | None) -> Batch | Pending:
         """Give the canary its frames, and the model that serves the others."""
         canary = self._canary
         if canary is None or not canary.serves:
-            return self._begin(_giving(batch, shown))
+            return self._begin(batch, shown)
         self._streams.update(frame.stream.name for frame in batch.frames)
         own = canary.rows(batch, streams=self._streams)
         if not own:
-            return self._begin(_giving(batch, shown))
+            return self._begin(batch, shown)
         others = [row for row in range(len(batch)) if row not in own]
         first = self._model.apart() if self._swap is None and canary.compares() else None
         rest = None
         if others and first is None:
-            rest = self._begin(_giving_rows(batch, others, shown))
+            rest = self._begin(*_part(batch, others, shown))
         found = self._compute_by(canary, batch, own, shown, first=first)
         if others and rest is None:
-            rest = self._begin(_giving_rows(batch, others, shown))
+            rest = self._begin(*_part(batch, others, shown))
         return found if rest is None else _Divided(batch, own, found, others, rest)
 
     def _compute_by(
         self, canary: Canary, batch: Batch, rows: Sequence[int], shown: _Shown | None, *, first: ModelOperator | None
     ) -> Batch:
         """Return what the canary makes of its frames, or the model that serves where the canary fails."""
-        give, part = _giving_rows(batch, rows, shown), batch.select_frames(rows)
+        part, shown = _part(batch, rows, shown)
         with self._turn:
-            found, verdict = canary.compute(part, give, first=first)
+            found, verdict = canary.compute(part, _giving(part, shown), first=first)
         if verdict is not None:
             self._end_canary(canary, verdict)
         elif canary.has_proved_itself():
             text = f"the canary {canary.model} has kept to its limits beside {canary.trial.beside}: it can be promoted"
             self._site.post(Message(MessageKind.MODEL, text, element=self._element_id))
-        return self._begin(give).result() if found is None else found
+        return self._begin(part, shown).result() if found is None else found
 
-    def _begin(self, give: GiveTo) -> _Running:
+    def _begin(self, batch: Batch, shown: _Shown | None) -> _Running:
         """Give a batch to the model that serves. What a model on trial raises is dealt with when it is collected."""
+        give = _giving(batch, shown)
         with self._lock:
             now_ns, swap, model = self._site.clock.monotonic_ns(), self._swap, self._model
             kept = None
@@ -258,7 +271,7 @@ class ExchangeableModel(Operator):
             if swap is None:
                 raise
             pending = _Failed(error)
-        return _Running(self, model, swap, give, pending, now_ns)
+        return _Running(self, model, swap, batch, give, pending, now_ns)
 
     def _instead(self, running: _Running, swap: _Swap, error: Exception) -> Batch:
         """Let the former model compute a batch on which the one on trial has failed. Raises the error when it is not
@@ -307,10 +320,17 @@ class ExchangeableModel(Operator):
             self._canary = Canary(options, model, beside=str(self._model), clock=self._site.clock)
             self._trials.append(self._canary.trial)
 
-    def _has_failed(self, element: ModelElement) -> bool:
-        """Whether the canary of an element has failed already."""
-        canary = self._canary
-        return canary is not None and canary.options == element.canary and not canary.serves
+    def _take_shadow(self, prepared: _Prepared) -> None:
+        """Let another shadow run beside the work, or none; the caller holds the lock."""
+        present, options, model = self._shadow, prepared.element.shadow, prepared.shadow
+        if present is not None and present.options == options and (model is None or present.model is model):
+            return
+        self._shadow = None
+        if present is not None:
+            self._closing.submit(present.close, with_model=present.model is not model)
+        if options is not None and model is not None:
+            self._shadow = Shadow(options, model, beside=self._model, site=self._site)
+            self._trials.append(self._shadow.trial)
 
     def _keep(self, swap: _Swap) -> Message:
         """End the trial of a model that has proved itself; return what is posted. The caller holds the lock."""
@@ -366,6 +386,9 @@ class ExchangeableModel(Operator):
                 found.append(canary.model)
             return found
 
+    def _shadows(self) -> list[OpenModel]:
+        return [] if self._shadow is None else [self._shadow.model]
+
     def _count(self, name: str) -> int:
         with self._lock:
             found: int = self._before[name] + sum(getattr(model.operator, name) for model in self._open())
@@ -394,6 +417,7 @@ class _Running:
     operator: ExchangeableModel
     model: OpenModel
     swap: _Swap | None
+    batch: Batch
     give: GiveTo
     pending: PendingBatch | _Failed
     given_at_ns: int
@@ -423,8 +447,8 @@ def _giving(batch: Batch, shown: _Shown | None) -> GiveTo:
     return lambda model: model.process_shown(batch, row=shown.row, show=shown.show)
 
 
-def _giving_rows(batch: Batch, rows: Sequence[int], shown: _Shown | None) -> GiveTo:
-    """Return what gives some frames of a batch to a model, in the order of `rows`."""
+def _part(batch: Batch, rows: Sequence[int], shown: _Shown | None) -> tuple[Batch, _Shown | None]:
+    """Return some frames of a batch, in the order of `rows`, and which of them is inspected."""
     if shown is not None:
         shown = replace(shown, row=rows.index(shown.row)) if shown.row in rows else None
-    return _giving(batch if len(rows) == len(batch) else batch.select_frames(rows), shown)
+    return (batch if len(rows) == len(batch) else batch.select_frames(rows)), shown

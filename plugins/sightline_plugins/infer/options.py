@@ -42,7 +42,7 @@ from sightline_plugins.infer.fields import (
     Resize,
     Scales,
 )
-from sightline_plugins.infer.trial_options import CanaryOptions, TrialLimits
+from sightline_plugins.infer.trial_options import CanaryOptions, ShadowOptions, TrialLimits
 
 if TYPE_CHECKING:
     from sightline_plugins.infer.operator import ModelOperator
@@ -120,6 +120,9 @@ class ModelElement(Element):
     canary: ChangesLive[CanaryOptions | None] = None
     """A second model that serves a share of the streams: {model: models/new.onnx, share: 10%}. It is rolled back when
     it fails, is too slow, or disagrees too much."""
+    shadow: ChangesLive[ShadowOptions | None] = None
+    """A second model that runs on a sample of the frames without touching results: {model: models/new.onnx, every: 10}.
+    The report says how far both agree."""
     head: str | None = None
     """The head that decodes the outputs; the guide to models lists them. Default: recognised from the outputs."""
     head_options: Mapping[str, Any] = {}
@@ -266,7 +269,7 @@ class ModelElement(Element):
 
     def alone(self, model: Path | str | None = None) -> Self:
         """Return the step with its first model alone, or with another one in its place."""
-        changed = {"model": self.model if model is None else model, "swap": None, "canary": None}
+        changed = {"model": self.model if model is None else model, "swap": None, "canary": None, "shadow": None}
         return self.model_copy(update=changed)
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
@@ -278,9 +281,8 @@ class ModelElement(Element):
             return [Problem(damage, ("model",))]
         plan, problems = self.plan()
         found = [*problems, *(self.plan_problems(plan) if plan else ()), *self._option_problems(context)]
-        if self.canary is not None and not found:
-            second = self.alone(self.canary.model)
-            found += [Problem(one.message, ("canary", "model")) for one in second.check(context)]
+        if not found:
+            found += [problem for name in ("canary", "shadow") for problem in self._second_problems(name, context)]
         return found
 
     def build(self, site: Site) -> Operator:
@@ -302,6 +304,19 @@ class ModelElement(Element):
         if not isinstance(self.regions, Mapping):
             return self.regions
         return next((regions for glob, regions in self.regions.items() if fnmatchcase(stream, glob)), _WHOLE)
+
+    def _second_problems(self, name: str, context: CheckContext) -> Iterable[Problem]:
+        """Check the model of a canary or shadow."""
+        options: CanaryOptions | ShadowOptions | None = getattr(self, name)
+        if options is None:
+            return
+        second = self.alone(options.model)
+        found = [one.message for one in second.check(context)]
+        if name == "shadow" and not found:
+            plan, _ = second.plan()
+            if plan is not None and plan.stack is not None:
+                found.append("a model of several frames cannot be a shadow, which sees a sample of them: use a canary")
+        yield from (Problem(message, (name, "model")) for message in found)
 
     def _option_problems(self, context: CheckContext) -> list[Problem]:
         from sightline_plugins.infer.precision import precision_problem

@@ -84,8 +84,8 @@ class Timings:
 class Trial:
     """Counts what a model does, and judges it by its limits. For one thread at a time.
 
-    `kind` is `swap` or `canary`, `reference` has the times of the other model, and `comparisons` how far both agreed on
-    the newest frames that were compared.
+    `kind` is `swap`, `canary` or `shadow`; `dropped` are frames that a shadow had no time for. `reference` has the
+    times of the other model, and `comparisons` how far both agreed on the newest frames that were compared.
     """
 
     kind: str
@@ -99,6 +99,7 @@ class Trial:
     frames: int = 0
     runs: int = 0
     invalid: int = 0
+    dropped: int = 0
     comparisons: Comparisons = field(default_factory=Comparisons)
 
     def add(self, seconds: float, *, frames: int, runs: int, invalid: int) -> None:
@@ -139,6 +140,8 @@ class Trial:
             "runs": self.runs,
             "invalid_outputs": self.invalid,
         }
+        if self.dropped:
+            found["dropped"] = self.dropped
         for key, seconds in (("ms_per_run", self.timings.of_a_run), ("ms_per_run_beside", self.reference.of_a_run)):
             if seconds is not None:
                 found[key] = round(seconds * 1000, 3)

@@ -53,3 +53,14 @@ class CanaryOptions(TrialLimits):
     over the newest 50 frames that were compared and hold objects."""
     prove: Annotated[Duration, Field(gt=0)] = 600_000_000_000
     """After this time without trouble it can be promoted."""
+
+
+class ShadowOptions(Described):
+    """A second model that runs on a sample of the frames, and is compared with the first one; results stay the same."""
+
+    model: ModelSource
+    """The second model, as in the option `model`."""
+    every: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    """Of the frames of each stream that the first model looks at, it gets every n-th."""
+    max_load: Annotated[Share, Field(gt=0)] = 0.2
+    """Which share of the time it may compute. What comes while it computes or rests is dropped and counted."""

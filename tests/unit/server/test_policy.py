@@ -127,7 +127,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("option", ["model", "canary.model"])
+@pytest.mark.parametrize("option", ["model", "canary.model", "shadow.model"])
 def test_models_are_onnx_files_below_the_folders_or_of_the_catalogue(models: Path, option: str) -> None:
     policy = Policy(files=(models / "allowed",), largest_model_bytes=100)
 
