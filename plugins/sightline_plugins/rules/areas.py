@@ -20,10 +20,9 @@ from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media.boxes import Boxes
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
-from sightline_plugins.rules.containment import Area, Containment
-from sightline_plugins.rules.geometry import Mask
+from sightline_plugins.rules.containment import Area, Containment, tracks_by_area
 from sightline_plugins.rules.shapes import ShapeRule, continued_tally, drawings, former_names, places_of
-from sightline_plugins.rules.stays import Stay, Stays
+from sightline_plugins.rules.stays import NOBODY, Stay, Stays
 from sightline_plugins.rules.track_table import Ids
 
 
@@ -153,7 +152,7 @@ class StreamAreas(StreamRule, Generic[W]):
             track_id = tracks.track_id[own]
             ids = track_id.tolist()
             self.see(track_id, tracks.xyxy[own], now_ns)
-            here = _by_area(track_id, inside[own])
+            here = tracks_by_area(track_id, inside[own])
             is_same = np.array_equal(inside[own], counted[own])
             self._interval_ns = 0 if self._last_ns is None else max(0, now_ns - self._last_ns)
             self._last_ns = now_ns
@@ -162,7 +161,7 @@ class StreamAreas(StreamRule, Generic[W]):
                 active,
                 dict(zip(ids, range(len(ids)), strict=True)),
                 here,
-                here if is_same else _by_area(track_id, counted[own]),
+                here if is_same else tracks_by_area(track_id, counted[own]),
                 fractions,
                 tracks.xyxy[own],
             )
@@ -271,21 +270,21 @@ class StreamAreas(StreamRule, Generic[W]):
             if not is_active and watch.is_resting:
                 continue
             watch.is_resting = not is_active
-            stays = watch.stays
+            stays, here = watch.stays, inside.get(number, NOBODY)
             if not is_active:
                 entered, left = _NO_STAYS, stays.close(now_ns)
-            elif stays.open or stays.voided or number in counted:
+            elif not stays.are_those(here):
                 entered, left = stays.update(
                     now_ns,
-                    inside=inside.get(number, _NOBODY),
-                    counted=counted.get(number, _NOBODY),
+                    inside=here,
+                    counted=counted.get(number, NOBODY),
                     visible=visible.keys(),
                     gone_ns=self._gone_ns,
                     outside_ns=min(watch.longest_outside_ns, self._gone_ns),
                 )
             else:
                 entered, left = _NO_STAYS, _NO_STAYS
-            outside = stays.missing - stays.hidden if stays.missing else _NOBODY
+            outside = stays.missing - stays.hidden if stays.missing else NOBODY
             frame = AreaFrame(
                 now_ns,
                 is_active,
@@ -316,21 +315,7 @@ def seconds(nanoseconds: float) -> float:
     return round(nanoseconds / NANOSECONDS, 3)
 
 
-_NOBODY: frozenset[int] = frozenset()
 _NO_STAYS: list[Stay] = []
-
-
-def _by_area(track_id: Ids, mask: Mask) -> dict[int, set[int]]:
-    """Return the tracks (N,) of a mask (N, Z) by area."""
-    areas, rows = np.divmod(np.flatnonzero(mask.T), len(mask)) if len(mask) else np.zeros((2, 0), np.intp)
-    ids = track_id[rows].tolist()
-    found: dict[int, set[int]] = {}
-    first = 0
-    for area, count in enumerate(np.bincount(areas).tolist()):
-        if count:
-            found[area] = set(ids[first : first + count])
-            first += count
-    return found
 
 
 def _numbers(saved: Any) -> Any:

@@ -25,6 +25,7 @@ from sightline_plugins.rules.shapes import (
     in_pixels,
     measured_widths,
 )
+from sightline_plugins.rules.track_table import Ids
 
 
 class Area(Shape):
@@ -142,3 +143,16 @@ class Containment:
         for number, area in enumerate(areas):
             if area.classes is not None:
                 self._areas_of.setdefault(area.classes, []).append(number)
+
+
+def tracks_by_area(track_id: Ids, mask: Mask) -> dict[int, set[int]]:
+    """Return the tracks (N,) of a mask (N, Z) by area."""
+    areas, rows = np.divmod(np.flatnonzero(mask.T), len(mask)) if len(mask) else np.zeros((2, 0), np.intp)
+    ids = track_id[rows].tolist()
+    found: dict[int, set[int]] = {}
+    first = 0
+    for area, count in enumerate(np.bincount(areas).tolist()):
+        if count:
+            found[area] = set(ids[first : first + count])
+            first += count
+    return found

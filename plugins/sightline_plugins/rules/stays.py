@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 NEVER_NS = 1 << 62
+NOBODY: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +47,12 @@ class Stays:
     """Those of them that have not been seen outside; means nothing while nobody is missing."""
     _absent_ns: int = NEVER_NS
     """None of them has been missing for longer than since then."""
+
+    def are_those(self, inside: Set[int]) -> bool:
+        """Return whether exactly the tracks of the open stays are inside, as on the last frame: `update` then finds
+        neither a beginning nor an end.
+        """
+        return not (self.missing or self.voided) and self.open.keys() == inside
 
     def update(
         self,

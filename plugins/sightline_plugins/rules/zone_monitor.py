@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 
 from sightline.graph.state import Saved
-from sightline_plugins.rules.stays import NEVER_NS, Held
+from sightline_plugins.rules.stays import NEVER_NS, NOBODY, Held, Stay, Stays
 
 MEMORY_NS = 60_000_000_000
 """A track that left longer ago counts as a new visitor when it comes back."""
@@ -76,42 +77,44 @@ class ZoneMonitor:
     zones: Sequence[ZoneLimits]
     counts: Sequence[ZoneCounts]
     gone_ns: int
-    _entered_ns: dict[Presence, int] = field(default_factory=dict)
-    _absent_ns: dict[Presence, int] = field(default_factory=dict)
+    _stays: list[Stays] = field(init=False)
+    """The open stays in each zone."""
     _due_ns: dict[Presence, int] = field(default_factory=dict)
     _left_ns: dict[Presence, int] = field(default_factory=dict)
-    _put_inside: set[Presence] = field(default_factory=set)
-    """Stays that a change began: nobody entered."""
-    _unjudged: set[Presence] = field(default_factory=set)
-    """Stays in redrawn zones of tracks that have not been seen since."""
     _crowds: dict[int, Held] = field(default_factory=dict)
     _next_due_ns: int = NEVER_NS
     _last_ns: int | None = None
     _interval_ns: int = 0
 
+    def __post_init__(self) -> None:
+        self._stays = [Stays() for _ in self.zones]
+
     def update(
-        self, now_ns: int, *, inside: Set[Presence], counted: Set[Presence], visible: Set[int]
+        self, now_ns: int, *, inside: Mapping[int, Set[int]], counted: Mapping[int, Set[int]], visible: Set[int]
     ) -> list[ZoneChange]:
         """Return what changed on the frame at `now_ns`.
 
-        `inside` holds every presence of a track in a zone, `counted` those of them that may begin a stay (the class
-        is right), `visible` all tracks on the frame.
+        `inside` holds the tracks in each zone in which there are any, `counted` those of them that may begin a stay
+        (the class is right), `visible` all tracks on the frame.
         """
         changes: list[ZoneChange] = []
-        stays = self._entered_ns.keys()
-        if self._absent_ns:
-            for presence in self._absent_ns.keys() & inside:
-                del self._absent_ns[presence]
-                self._unjudged.discard(presence)
-        missing = stays - inside
-        if missing:
-            changes += self._missed(sorted(missing), now_ns=now_ns, visible=visible)
-        entering = counted - stays
-        if entering:
-            changes += self._enter(sorted(entering), now_ns=now_ns)
+        entering: list[tuple[int, list[Stay]]] = []
+        gone_ns = self.gone_ns
+        for zone, stays in enumerate(self._stays):
+            here = inside.get(zone, NOBODY)
+            if stays.are_those(here):
+                continue
+            counted_here = counted.get(zone, NOBODY)
+            entered, left = stays.update(now_ns, inside=here, counted=counted_here, visible=visible, gone_ns=gone_ns)
+            if left:
+                changes += self._ended(zone, left)
+            if entered:
+                entering.append((zone, entered))
+        for zone, entered in entering:
+            changes += self._enter(zone, entered)
         if now_ns >= self._next_due_ns:
             changes += self._stayed(now_ns)
-        changes += self._occupied(inside, now_ns=now_ns)
+        changes += self._occupied(now_ns)
         self._interval_ns = 0 if self._last_ns is None else max(0, now_ns - self._last_ns)
         self._last_ns = now_ns
         return changes
@@ -124,8 +127,8 @@ class ZoneMonitor:
         *,
         places: Sequence[int | None],
         redrawn: Set[int],
-        inside: Set[Presence],
-        counted: Set[Presence],
+        inside: Mapping[int, Set[int]],
+        counted: Mapping[int, Set[int]],
         visible: Set[int],
     ) -> None:
         """Take over other zones after a frame; nothing of it is a change that `update` returns.
@@ -135,43 +138,35 @@ class ZoneMonitor:
         """
         former, self.zones, self.counts, self.gone_ns = self.zones, zones, counts, gone_ns
         moved = {before: number for number, before in enumerate(places) if before is not None}
-        self._entered_ns = _renumbered(self._entered_ns, moved)
-        self._absent_ns = _renumbered(self._absent_ns, moved)
+        self._stays = [Stays() if place is None else self._stays[place] for place in places]
         self._due_ns = _renumbered(self._due_ns, moved)
         self._left_ns = _renumbered(self._left_ns, moved)
-        self._put_inside = {(moved[zone], track_id) for zone, track_id in self._put_inside if zone in moved}
-        self._unjudged = {(moved[zone], track_id) for zone, track_id in self._unjudged if zone in moved}
         self._crowds = {
             moved[zone]: crowd
             for zone, crowd in self._crowds.items()
             if zone in moved and zones[moved[zone]].limit is not None
         }
-        for presence in list(self._entered_ns):
-            zone, track_id = presence
-            if zone not in redrawn or presence in inside:
-                continue
-            if track_id in visible:
-                self._forget(presence)
-            else:
-                self._unjudged.add(presence)
         now_ns = self._last_ns or 0
         for number, before in enumerate(places):
             if before is not None and former[before].dwell_ns != zones[number].dwell_ns:
                 self._change_dwell(number, was_reported=former[before].dwell_ns is not None, now_ns=now_ns)
-        for presence in counted - self._entered_ns.keys():
-            self._begin(presence, now_ns=now_ns)
-            self._put_inside.add(presence)
+        for number in sorted(redrawn):
+            stays = self._stays[number]
+            known = set(stays.open)
+            stays.edit(now_ns, inside=inside.get(number, NOBODY), counted=counted.get(number, NOBODY), visible=visible)
+            for stay in stays.voided:
+                self._end_stay(number, stay, left_ns=now_ns)
+            stays.voided.clear()
+            for track_id in stays.open.keys() - known:
+                self._begin((number, track_id), now_ns)
         self._next_due_ns = min(self._due_ns.values(), default=NEVER_NS)
 
     def save(self) -> Saved:
         """Return the stays, who left, and the crowds, by number of the zone."""
         return {
-            "entered_ns": _rows(self._entered_ns),
-            "absent_ns": _rows(self._absent_ns),
+            "stays": [stays.save() for stays in self._stays],
             "due_ns": _rows(self._due_ns),
             "left_ns": _rows(self._left_ns),
-            "put_inside": [list(one) for one in sorted(self._put_inside)],
-            "unjudged": [list(one) for one in sorted(self._unjudged)],
             "crowds": [[zone, *crowd.save()] for zone, crowd in self._crowds.items()],
             "last_ns": self._last_ns,
             "interval_ns": self._interval_ns,
@@ -179,109 +174,104 @@ class ZoneMonitor:
 
     def restore(self, saved: Saved, moved: Mapping[int, int]) -> None:
         """Go on with the stays of another process; `moved` holds the numbers of its zones that are here, too."""
-        self._entered_ns, self._absent_ns = _times(saved["entered_ns"], moved), _times(saved["absent_ns"], moved)
+        for before, zone in moved.items():
+            self._stays[zone].restore(saved["stays"][before])
         self._due_ns, self._left_ns = _times(saved["due_ns"], moved), _times(saved["left_ns"], moved)
-        self._put_inside = {(moved[zone], int(track)) for zone, track in saved["put_inside"] if zone in moved}
-        self._unjudged = {(moved[zone], int(track)) for zone, track in saved["unjudged"] if zone in moved}
         self._crowds = {
             moved[zone]: Held.restored(crowd)
             for zone, *crowd in saved["crowds"]
             if zone in moved and self.zones[moved[zone]].limit is not None
         }
         self._last_ns, self._interval_ns = saved["last_ns"], int(saved["interval_ns"])
-        for presence, entered_ns in self._entered_ns.items():
-            dwell_ns = self.zones[presence[0]].dwell_ns
+        for presence in list(self._due_ns):
+            zone, track_id = presence
+            dwell_ns = self.zones[zone].dwell_ns
             if dwell_ns is None:
-                self._due_ns.pop(presence, None)
-            elif presence in self._due_ns:
-                self._due_ns[presence] = entered_ns + dwell_ns
+                del self._due_ns[presence]
+            else:
+                self._due_ns[presence] = self._stays[zone].open[track_id].entered_ns + dwell_ns
         self._next_due_ns = min(self._due_ns.values(), default=NEVER_NS)
 
     def close(self) -> list[ZoneChange]:
         """End the stays still open, as at the next frame; nothing is left after it."""
         end_ns = (self._last_ns or 0) + self._interval_ns
-        return [self._leave(presence, self._absent_ns.get(presence, end_ns)) for presence in sorted(self._entered_ns)]
+        return [
+            self._leave(zone, stay)
+            for zone, stays in enumerate(self._stays)
+            for stay in sorted(stays.close(end_ns), key=attrgetter("track_id"))
+        ]
 
-    def _enter(self, presences: Iterable[Presence], *, now_ns: int) -> Iterator[ZoneChange]:
-        for presence in presences:
-            zone, track_id = presence
-            self._begin(presence, now_ns=now_ns)
+    def _enter(self, zone: int, entered: Iterable[Stay]) -> Iterator[ZoneChange]:
+        for stay in entered:
+            presence = zone, stay.track_id
+            self._begin(presence, stay.entered_ns)
             self.counts[zone].entered += 1
             if self._left_ns.pop(presence, None) is None:
                 self.counts[zone].visitors += 1
-            yield ZoneChange(Change.ENTER, zone, track_id)
+            yield ZoneChange(Change.ENTER, zone, stay.track_id)
 
-    def _begin(self, presence: Presence, *, now_ns: int) -> None:
-        self._entered_ns[presence] = now_ns
+    def _begin(self, presence: Presence, now_ns: int) -> None:
         dwell_ns = self.zones[presence[0]].dwell_ns
         if dwell_ns is not None:
             self._due_ns[presence] = now_ns + dwell_ns
             self._next_due_ns = min(self._next_due_ns, now_ns + dwell_ns)
 
-    def _forget(self, presence: Presence) -> None:
-        """End a stay that nobody ended: its zone was redrawn."""
-        self._end_stay(presence, left_ns=self._last_ns or 0)
+    def _ended(self, zone: int, left: Iterable[Stay]) -> Iterator[ZoneChange]:
+        """Yield who left. Nobody ended a stay whose zone was redrawn while its track was hidden, and who is seen
+        outside of it.
+        """
+        for stay in left:
+            if stay.is_unjudged and stay.is_outside:
+                self._end_stay(zone, stay, left_ns=self._last_ns or 0)
+            else:
+                yield self._leave(zone, stay)
 
-    def _end_stay(self, presence: Presence, *, left_ns: int) -> int:
-        """End a stay, and return when it began; a track that entered is remembered as a visitor."""
-        self._absent_ns.pop(presence, None)
+    def _leave(self, zone: int, stay: Stay) -> ZoneChange:
+        assert stay.absent_ns is not None
+        dwell_ns = stay.absent_ns - stay.entered_ns
+        self._end_stay(zone, stay, left_ns=stay.absent_ns)
+        self.counts[zone].left += 1
+        self.counts[zone].dwell_ns += dwell_ns
+        return ZoneChange(Change.LEAVE, zone, stay.track_id, dwell_ns)
+
+    def _end_stay(self, zone: int, stay: Stay, *, left_ns: int) -> None:
+        """Forget when a stay is due; a track that entered is remembered as a visitor."""
+        presence = zone, stay.track_id
         self._due_ns.pop(presence, None)
-        self._unjudged.discard(presence)
-        if presence in self._put_inside:
-            self._put_inside.discard(presence)
-        else:
-            self._left_ns[presence] = left_ns
-            while (oldest := next(iter(self._left_ns))) != presence and left_ns - self._left_ns[oldest] > MEMORY_NS:
-                del self._left_ns[oldest]
-        return self._entered_ns.pop(presence)
+        if stay.is_placed:
+            return
+        self._left_ns[presence] = left_ns
+        while (oldest := next(iter(self._left_ns))) != presence and left_ns - self._left_ns[oldest] > MEMORY_NS:
+            del self._left_ns[oldest]
 
     def _change_dwell(self, zone: int, *, was_reported: bool, now_ns: int) -> None:
         """Set when the stays in a zone are due by its present limit. A stay that was reported (`was_reported`: if there
         was a limit, and it is not due any more) is reported again only by a limit that it has yet to reach.
         """
         dwell_ns = self.zones[zone].dwell_ns
-        for presence, entered_ns in self._entered_ns.items():
-            if presence[0] != zone:
-                continue
+        for track_id, stay in self._stays[zone].open.items():
+            presence = zone, track_id
             has_been = was_reported and presence not in self._due_ns
             self._due_ns.pop(presence, None)
-            if dwell_ns is not None and not (has_been and entered_ns + dwell_ns <= now_ns):
-                self._due_ns[presence] = entered_ns + dwell_ns
-
-    def _missed(self, presences: Iterable[Presence], *, now_ns: int, visible: Set[int]) -> Iterator[ZoneChange]:
-        for presence in presences:
-            since_ns = self._absent_ns.setdefault(presence, now_ns)
-            if presence in self._unjudged and presence[1] in visible:
-                self._forget(presence)
-            elif presence[1] in visible or now_ns - since_ns >= self.gone_ns:
-                yield self._leave(presence, since_ns)
-
-    def _leave(self, presence: Presence, left_ns: int) -> ZoneChange:
-        zone, track_id = presence
-        dwell_ns = left_ns - self._end_stay(presence, left_ns=left_ns)
-        self.counts[zone].left += 1
-        self.counts[zone].dwell_ns += dwell_ns
-        return ZoneChange(Change.LEAVE, zone, track_id, dwell_ns)
+            if dwell_ns is not None and not (has_been and stay.entered_ns + dwell_ns <= now_ns):
+                self._due_ns[presence] = stay.entered_ns + dwell_ns
 
     def _stayed(self, now_ns: int) -> Iterator[ZoneChange]:
-        due = sorted(presence for presence, due_ns in self._due_ns.items() if due_ns <= now_ns)
-        for presence in due:
-            if presence not in self._absent_ns:
+        for presence in sorted(presence for presence, due_ns in self._due_ns.items() if due_ns <= now_ns):
+            zone, track_id = presence
+            if track_id not in self._stays[zone].missing:
                 del self._due_ns[presence]
-                yield ZoneChange(Change.DWELL, *presence, now_ns - self._entered_ns[presence])
+                yield ZoneChange(Change.DWELL, *presence, now_ns - self._stays[zone].open[track_id].entered_ns)
         self._next_due_ns = min(self._due_ns.values(), default=NEVER_NS)
 
-    def _occupied(self, inside: Set[Presence], *, now_ns: int) -> Iterator[ZoneChange]:
-        numbers = [0] * len(self.zones)
-        for zone, _ in self._entered_ns.keys() & inside:
-            numbers[zone] += 1
-        for counts, number in zip(self.counts, numbers, strict=True):
-            counts.inside = number
+    def _occupied(self, now_ns: int) -> Iterator[ZoneChange]:
+        for stays, counts in zip(self._stays, self.counts, strict=True):
+            counts.inside = number = len(stays.open) - len(stays.missing)
             if number > counts.largest:
                 counts.largest = number
         for zone, options in enumerate(self.zones):
             if options.limit is not None:
-                yield from self._crowd(zone, is_over=numbers[zone] > options.limit, now_ns=now_ns)
+                yield from self._crowd(zone, is_over=self.counts[zone].inside > options.limit, now_ns=now_ns)
 
     def _crowd(self, zone: int, *, is_over: bool, now_ns: int) -> Iterator[ZoneChange]:
         after_ns = self.zones[zone].limit_after_ns

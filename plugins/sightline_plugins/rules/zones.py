@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sightline.graph.rule import Points, RuleEvent, StreamRule
@@ -17,10 +16,9 @@ from sightline.media import Part
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaRule
-from sightline_plugins.rules.containment import Area, Containment
+from sightline_plugins.rules.containment import Area, Containment, tracks_by_area
 from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.deepstream_zones import DeepStreamZones, Roi
-from sightline_plugins.rules.geometry import Mask
 from sightline_plugins.rules.shapes import (
     MEANS_NOTHING,
     NEEDS_COMPAT,
@@ -153,8 +151,8 @@ class StreamZones(StreamRule):
             self._gone_ns,
             places=places,
             redrawn=redrawn,
-            inside=_presences(last, inside),
-            counted=_presences(last, counted),
+            inside=tracks_by_area(last, inside),
+            counted=tracks_by_area(last, counted),
             visible=set(last.tolist()),
         )
 
@@ -168,12 +166,12 @@ class StreamZones(StreamRule):
         self._last = tracks
         for now_ns, own in zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True):
             track_id = tracks.track_id[own]
-            present = _presences(track_id, inside[own])
+            here = tracks_by_area(track_id, inside[own])
             is_same = counted is inside or np.array_equal(inside[own], counted[own])
             changes = self.monitor.update(
                 now_ns,
-                inside=present,
-                counted=present if is_same else _presences(track_id, counted[own]),
+                inside=here,
+                counted=here if is_same else tracks_by_area(track_id, counted[own]),
                 visible=set(track_id.tolist()),
             )
             yield [self._event(change) for change in changes]
@@ -233,11 +231,6 @@ class StreamZones(StreamRule):
             data["dwell_seconds"] = dwell_seconds
         part = Part.BEGIN if kind is Change.ENTER else Part.END
         return RuleEvent("zone", name, data, part, change.track_id)
-
-
-def _presences(track_id: npt.NDArray[np.int64], inside: Mask) -> set[tuple[int, int]]:
-    rows, zones = np.divmod(np.flatnonzero(inside), inside.shape[1])
-    return set(zip(zones.tolist(), track_id[rows].tolist(), strict=True))
 
 
 def _summary(counts: ZoneCounts) -> dict[str, Any]:
