@@ -34,6 +34,7 @@ from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.iteration import each_frame, each_frame_in_event_loop, end, end_because_of
 from sightline.runtime.runner import BatchListener, Runner
 from sightline.runtime.scheduling.link import Item, Link
+from sightline.runtime.scheduling.order import BatchOrder
 from sightline.runtime.sources.manager import PendingChange
 from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.counters import DeliveryStats
@@ -239,23 +240,44 @@ class Pipeline:
         """Check everything that can be checked before anything runs. Raises ConfigurationError with every mistake."""
         self._control.check(self.description)
 
-    def run(self, *, frames: int | None = None, duration_ns: int | None = None, fresh: bool = False) -> Report:
+    def run(
+        self,
+        *,
+        frames: int | None = None,
+        duration_ns: int | None = None,
+        fresh: bool = False,
+        record: str | os.PathLike[str] | None = None,
+    ) -> Report:
         """Run to the end, or until `frames` of each stream or `duration_ns` of its time have been read; return the
-        report. `fresh` leaves the state that an earlier run has saved.
+        report. `fresh` leaves the state that an earlier run has saved. `record` is a file (`run.slr`) to record the run
+        in: what went in, batch by batch, so that it can be replayed and its frames inspected.
 
         Raises ConfigurationError before anything runs, OperatorError when a step fails, and StreamError when no stream
         can be read (when only some cannot, the report and messages say so).
         """
         try:
-            return self._begin(Limits(frames, duration_ns), consumer=None, fresh=fresh).wait()
+            return self._begin(Limits(frames, duration_ns), consumer=None, fresh=fresh, record=record).wait()
         except KeyboardInterrupt as interrupt:
             if self._runner is not None:
                 end_because_of(interrupt, self._runner)
             raise
 
-    def start(self, *, frames: int | None = None, duration_ns: int | None = None, fresh: bool = False) -> None:
-        """Run in the background. Raises ConfigurationError before anything runs, also when it is running already."""
-        self._begin(Limits(frames, duration_ns), consumer=None, fresh=fresh)
+    def start(
+        self,
+        *,
+        frames: int | None = None,
+        duration_ns: int | None = None,
+        fresh: bool = False,
+        record: str | os.PathLike[str] | None = None,
+        order: BatchOrder | None = None,
+        inspection: FrameInspection | None = None,
+    ) -> None:
+        """Run in the background, as `run` does. Raises ConfigurationError before anything runs, also when it is running
+        already. A replay gives the `order` of the batches that were recorded, and the `inspection` of a frame.
+        """
+        self._begin(
+            Limits(frames, duration_ns), consumer=None, fresh=fresh, record=record, order=order, inspection=inspection
+        )
 
     def stop(self) -> None:
         """Stop the sources, finish what is under way, close the outputs; from any thread, also while `start` works.
@@ -285,6 +307,11 @@ class Pipeline:
     def has_begun(self) -> bool:
         """Whether everything is built and runs, or has run; it takes no lock."""
         return self._runner is not None and self._runner.has_begun
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run was started and has not ended."""
+        return self._runner is not None and self._runner.running
 
     def status(self) -> tuple[StreamStatus, ...]:
         """Return the state of every stream; empty before the start."""
@@ -510,7 +537,16 @@ class Pipeline:
             raise ConfigurationError(f"the stream {stream!r} is not read: start the pipeline first")
         return runner
 
-    def _begin(self, limits: Limits, *, consumer: Link[Item] | None, fresh: bool = False) -> Runner:
+    def _begin(
+        self,
+        limits: Limits,
+        *,
+        consumer: Link[Item] | None,
+        fresh: bool = False,
+        record: str | os.PathLike[str] | None = None,
+        order: BatchOrder | None = None,
+        inspection: FrameInspection | None = None,
+    ) -> Runner:
         def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Runner:
             device = take_device(description.device, given=self._gpus)
             return Runner(
@@ -529,6 +565,9 @@ class Pipeline:
                 on_batch=self._report_batch if self._batch_listeners else None,
                 telemetry=self._telemetry_of(description),
                 fresh=fresh,
+                record=None if record is None else os.fspath(record),
+                order=order,
+                inspection=inspection,
             )
 
         return self._control.begin(make)

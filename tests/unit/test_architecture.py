@@ -89,7 +89,11 @@ def test_the_framework_knows_no_codec_and_no_engine(repository: Path, library: s
     [
         (
             r"\bav\.open\(",
-            ["plugins/sightline_plugins/decode/open_media.py", "plugins/sightline_plugins/encode/muxer.py"],
+            [
+                "plugins/sightline_plugins/decode/open_media.py",
+                "plugins/sightline_plugins/decode/matroska_head.py",
+                "plugins/sightline_plugins/encode/muxer.py",
+            ],
         ),
         (r"(?m)^\s*(from|import) queue\b", ["pipeline/sightline/cli/interrupts.py"]),
         (r"\bO_NOFOLLOW\b", ["pipeline/sightline/graph/outputs.py", "pipeline/sightline/server/audit.py"]),

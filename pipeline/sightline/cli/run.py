@@ -36,6 +36,7 @@ _FAILED, _INCOMPLETE, _INTERRUPTED = 1, 3, 130
 )
 @click.option("--overwrite", is_flag=True, help="Let outputs replace files that Sightline did not write.")
 @click.option("--fresh", is_flag=True, help="Begin to count anew, not with the state that the last run has saved.")
+@click.option("--record", metavar="FILE", help="Record what goes in, for `sightline replay` and `inspect`: run.slr.")
 @click.option("--watch", is_flag=True, help="Take changes of CONFIG over while it runs; SIGHUP does so at any time.")
 @serving_options
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
@@ -51,6 +52,7 @@ def command(
     output_root: Path | None,
     overwrite: bool,
     fresh: bool,
+    record: str | None,
     watch: bool,
     quiet: bool,
     verbose: bool,
@@ -95,7 +97,7 @@ def command(
             watched(config if watch else None, on_change=reload),
         ):
             report, interrupted = run_to_end(
-                pipeline, reload, frames=frames, duration_ns=duration, fresh=fresh, quiet=quiet
+                pipeline, reload, frames=frames, duration_ns=duration, fresh=fresh, record=record, quiet=quiet
             )
     except SightlineError:
         _write(pipeline.report, report_path)
@@ -138,6 +140,7 @@ def run_to_end(
     frames: int | None = None,
     duration_ns: int | None = None,
     fresh: bool = False,
+    record: str | None = None,
     quiet: bool,
 ) -> tuple[Report | None, bool]:
     """Run with progress; return the report (None when no stream could be read), and whether it was interrupted."""
@@ -150,7 +153,7 @@ def run_to_end(
     with interrupts(pipeline, say=progress.say, reload=reload) as caught:
         try:
             with progress:
-                pipeline.start(frames=frames, duration_ns=duration_ns, fresh=fresh)
+                pipeline.start(frames=frames, duration_ns=duration_ns, fresh=fresh, record=record)
                 if caught.count:
                     pipeline.stop()
                 return pipeline.wait(), _is_interrupted(caught)

@@ -1,7 +1,8 @@
-"""What the processor of this machine computes natively, by the flags that the kernel reports."""
+"""What the processor of this machine is, and computes natively, by what the kernel reports."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -21,3 +22,13 @@ def processor_flags() -> frozenset[str]:
     except OSError:
         return frozenset()
     return frozenset(flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split())
+
+
+def processor_name() -> str:
+    """Return what the processor is called, or else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.machine()

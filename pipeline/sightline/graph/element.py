@@ -86,6 +86,8 @@ class Element(Described):
     do not fit."""
     delivers: ClassVar[bool] = False
     """Whether it puts records into the outbox of the run."""
+    takes_packets: ClassVar[bool] = False
+    """Whether it takes the encoded images of streams (`sightline.graph.Packets`), to record or publish them."""
     scalar: ClassVar[str | None] = None
     """The field that a bare value stands for: `jsonl: out.jsonl` is `jsonl: {path: out.jsonl}`."""
     others_change_live: ClassVar[bool] = False

@@ -7,7 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from sightline.graph.element import Element
 from sightline.graph.fields import is_url, options_of
+from sightline.graph.tree import PipelineDescription, Step
 from sightline.redaction import redact
 
 MASK = "***"
@@ -24,6 +26,28 @@ def masked(part: BaseModel) -> dict[str, Any]:
             is_shown = field is None or field.repr
             plain[key] = _masked(value, plain[key]) if is_shown else masked_value(plain[key])
     return {key: _redacted(value) for key, value in plain.items()}
+
+
+def masked_pipeline(description: PipelineDescription) -> dict[str, Any]:
+    """Return a description as plain data in the form of the YAML file, every source and step `masked`."""
+    shown = description.to_plain()
+    shown["sources"] = {name: masked(description.sources[name]) for name in shown["sources"]}
+    shown["pipeline"] = _masked_steps(description.steps)
+    return shown
+
+
+def _masked_steps(steps: tuple[Step, ...]) -> list[Any]:
+    return [
+        _masked_element(step)
+        if isinstance(step, Element)
+        else {step.name: {name: _masked_steps(branch) for name, branch in step.branches.items()}}
+        for step in steps
+    ]
+
+
+def _masked_element(element: Element) -> str | dict[str, Any]:
+    options = masked(element)
+    return {element.name: options} if options else element.name
 
 
 def masked_value(value: Any) -> Any:

@@ -15,11 +15,14 @@ from typing import Final
 ATTRIBUTE: Final = "user.sightline"
 STATE_BEGINNING: Final = b'{"sightline_state":'
 """How state files begin."""
+RECORDING_BEGINNING: Final = b"SLRUN\x00"
+"""How recordings of runs begin."""
 _BEGINNINGS = (
     b'{"stream":"',
     b"stream,frame,pts_seconds,label,class_id,confidence,",
     b'{\n  "pipeline": "',
     STATE_BEGINNING,
+    RECORDING_BEGINNING,
 )
 """How JSON lines, CSV tables and run reports begin."""
 SQLITE_APPLICATION_ID: Final = 0x53474C54

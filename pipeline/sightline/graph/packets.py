@@ -30,13 +30,17 @@ class EncodedFormat:
     another one, which is told by identity.
 
     `codec` is FFmpeg's name (`h264`, `hevc`, `mjpeg`); `configuration` holds the codec's parameter sets, with start
-    codes where packets are byte streams, else as the container gives them.
+    codes where packets are byte streams, else as the container gives them. `head` is the beginning of a Matroska file
+    that describes the input, one object for each time that it was opened, and `tag` the codec's tag in its container;
+    empty where nobody wants them or Matroska cannot hold the codec.
     """
 
     codec: str
     size_wh: tuple[int, int]
     time_base: Fraction
     configuration: bytes = b""
+    head: bytes = b""
+    tag: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +85,8 @@ class PacketRing:
         self._groups: deque[_Group] = deque()
         self._number = first_number
         self._duration_ns = self._limit_bytes = 0
+        self.wants_heads = False
+        """Whether formats are wanted with their `head`."""
         self._size_bytes = self._count = 0
         self._at_ns = 0
         self._last: EncodedPacket | None = None
@@ -194,11 +200,20 @@ class PacketRing:
 class Wanted:
     """What one step wants of the streams that its patterns match, until it is closed."""
 
-    def __init__(self, store: Packets, patterns: Sequence[str] | None, *, duration_ns: int, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        store: Packets,
+        patterns: Sequence[str] | None,
+        *,
+        duration_ns: int,
+        limit_bytes: int,
+        with_heads: bool = False,
+    ) -> None:
         self._store = store
         self._patterns = patterns
         self.duration_ns = duration_ns
         self.limit_bytes = limit_bytes
+        self.with_heads = with_heads
 
     def covers(self, stream: Stream) -> bool:
         """Whether packets of this stream are wanted."""
@@ -231,11 +246,13 @@ class Packets:
                 self._set_limits(ring)
             return ring
 
-    def want(self, patterns: Sequence[str] | None, *, duration_ns: int, limit_bytes: int) -> Wanted:
+    def want(
+        self, patterns: Sequence[str] | None, *, duration_ns: int, limit_bytes: int, with_heads: bool = False
+    ) -> Wanted:
         """Keep that much time of each matching stream (all without patterns), but no more than so many bytes of each,
-        until the returned object is closed.
+        until the returned object is closed. Inputs that are opened from now on are described `with_heads`.
         """
-        wanted = Wanted(self, patterns, duration_ns=duration_ns, limit_bytes=limit_bytes)
+        wanted = Wanted(self, patterns, duration_ns=duration_ns, limit_bytes=limit_bytes, with_heads=with_heads)
         with self._lock:
             self._wanted.append(wanted)
             self._set_all_limits()
@@ -254,6 +271,7 @@ class Packets:
 
     def _set_limits(self, ring: PacketRing) -> None:
         own = [wanted for wanted in self._wanted if wanted.covers(ring.stream)]
+        ring.wants_heads = any(wanted.with_heads for wanted in own)
         ring.limit(
             duration_ns=max((wanted.duration_ns for wanted in own), default=0),
             size_bytes=max((wanted.limit_bytes for wanted in own), default=0),

@@ -12,7 +12,7 @@ import numpy as np
 from sightline.graph import Element, Operator, Pending, PipelineDescription
 from sightline.graph.hiding import branches_of, may_hide, shown_behind
 from sightline.graph.inspection import ModelWork, ShowsWork
-from sightline.media import Batch, Objects, Stream
+from sightline.media import Batch, Frame, Objects, Stream
 from sightline.media import Event as FrameEvent
 from sightline.media.surface import Memory, Surface
 from sightline.redaction import redact
@@ -46,14 +46,16 @@ class StepInspection:
 
 
 class FrameInspection:
-    """Collects what the steps make of the next frame of a stream. The threads of the run add to it, and one waits.
+    """Collects what the steps make of the next frame of a stream, or of the one with an index. The threads of the run
+    add to it, and one waits.
 
     It holds no frame: objects, and a copy of the image behind the last step that hides parts of it. Between branches
     that hide different parts there is no image that may be shown.
     """
 
-    def __init__(self, description: PipelineDescription, stream: str) -> None:
+    def __init__(self, description: PipelineDescription, stream: str, *, index: int | None = None) -> None:
         self.stream = stream
+        self.index = index
         self.frame: InspectedFrame | None = None
         self.elements = {name: element for name, element in description.elements() if _takes(element, stream)}
         """The steps that work on the stream, by their ids."""
@@ -66,9 +68,13 @@ class FrameInspection:
         self._is_closed = False
         self._failure = ""
 
+    def wants(self, frame: Frame) -> bool:
+        """Whether this is the frame."""
+        return frame.stream.name == self.stream and self.index in (None, frame.index)
+
     def begin(self, batch: Batch) -> None:
-        """Note the first frame of the stream in a batch, before its first step."""
-        frame = next(frame for frame in batch.frames if frame.stream.name == self.stream)
+        """Note the frame in a batch, before its first step."""
+        frame = next(filter(self.wants, batch.frames))
         try:
             image = _copied(frame.surface)
         except Exception as error:  # noqa: BLE001  whoever looks must not stop the run; they are shown why

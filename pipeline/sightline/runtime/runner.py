@@ -29,12 +29,14 @@ from sightline.runtime.delivery.outbox import OutboxLimits, RunOutbox
 from sightline.runtime.gpu_memory import too_little_memory
 from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.probation import Probation
+from sightline.runtime.recording.recorder import RunRecorder
 from sightline.runtime.run_stats import RunStats
 from sightline.runtime.scheduling.element_totals import ElementTotals
 from sightline.runtime.scheduling.factory import OperatorFactory
 from sightline.runtime.scheduling.lanes import Lane, Lanes, Rebuilt, sites_of
 from sightline.runtime.scheduling.link import Item, Link, WorkItem
 from sightline.runtime.scheduling.node import Probe
+from sightline.runtime.scheduling.order import BatchOrder
 from sightline.runtime.scheduling.rule_findings import EventListener
 from sightline.runtime.sources.examples import examples_of
 from sightline.runtime.sources.manager import PendingChange, StreamManager
@@ -63,6 +65,8 @@ class Runner:
     from any thread at any time, also while `start` builds: the run then ends as soon as it has begun. Streams may be
     added and removed at any time, and steps replaced. `report` is set when `wait` has seen the end, whatever it was.
     `watches` are started and stopped with the run. `fresh` says to leave what the last run has saved of its state.
+    `record` is the file that the run is recorded in, `order` that of the batches of a run that is replayed, and
+    `inspection` that of a frame of it.
 
     It implements `RunEvents`: its lanes report to it what becomes of batches and streams.
     """
@@ -85,6 +89,9 @@ class Runner:
         on_batch: BatchListener | None = None,
         telemetry: Telemetry | None = None,
         fresh: bool = False,
+        record: str | None = None,
+        order: BatchOrder | None = None,
+        inspection: FrameInspection | None = None,
     ) -> None:
         self._description = description
         self._device = device
@@ -119,7 +126,9 @@ class Runner:
         )
         self._outbox.linger(at_most_ns=options.linger)
         self._keeper = self._make_keeper(fresh=fresh)
-        self._lanes = self._make_lanes(probes, on_events)
+        self._lanes = self._make_lanes(probes, on_events, order)
+        self._lanes.inspect(inspection)
+        self._recorder = self._make_recorder(record)
         tracer = None if telemetry is None else telemetry.tracer
         self._manager = StreamManager(self._lanes, limits=limits, tracer=tracer)
         self._watchdog = Watchdog(self._lanes.elements.each_node, post=self._post, gpus=device.gpus)
@@ -152,6 +161,8 @@ class Runner:
             self._seal_if_over()
             if (warning := too_little_memory(self._device.gpus, self._description.sources.values())) is not None:
                 self._post(Message(MessageKind.WARNING, warning))
+            if self._recorder is not None:
+                self._recorder.begin(engines=self.engines())
             self._stats.begin()
             self._lanes.start()
         except BaseException as error:
@@ -261,6 +272,7 @@ class Runner:
 
     def reset_counts(self, element_id: str, *, stream: str | None) -> int:
         """Let the counts of an element begin anew, of a stream or of all; return how many operators count."""
+        self._note(f"the counts of {element_id} began anew")
         counters = self._lanes.elements.counters(element_id)
         for one in counters:
             one.reset_counts(stream)
@@ -314,6 +326,7 @@ class Runner:
         how long the change is on probation.
         """
         self._begun.wait()
+        self._note("the steps were changed")
         return self._lanes.rebuild(steps, prove_ns=prove_ns)
 
     def runs(self, element_id: str, element: Element) -> bool:
@@ -351,6 +364,8 @@ class Runner:
         for watch in self._watches:
             watch.stop()
         self._close_state()
+        if self._recorder is not None:
+            self._recorder.end()
         self._outbox.close()
         for name, records in self._outbox.others.items():
             text = f"{records} records for {name!r}, which is no step now, stay in the outbox {self._outbox.path}"
@@ -375,6 +390,8 @@ class Runner:
         if self._lanes.is_running:
             self._wait_for_lanes()
         self._close_state()
+        if self._recorder is not None:
+            self._recorder.end()
         self._outbox.linger(at_most_ns=0)
         self._outbox.close()
         self._stop_telemetry(seconds=0.0)
@@ -424,7 +441,25 @@ class Runner:
         if not self._stays and (self._lanes.count == 1 or all_ended):
             self._lanes.seal()
 
-    def _make_lanes(self, probes: dict[str, list[Probe]], on_events: EventListener | None) -> Lanes:
+    def _make_recorder(self, path: str | None) -> RunRecorder | None:
+        if path is None:
+            return None
+        return RunRecorder(
+            path,
+            self._description,
+            outputs=self._outputs,
+            packets=self._packets,
+            clock=self._clock,
+            post=self._post,
+        )
+
+    def _note(self, text: str) -> None:
+        if self._recorder is not None:
+            self._recorder.note(text)
+
+    def _make_lanes(
+        self, probes: dict[str, list[Probe]], on_events: EventListener | None, order: BatchOrder | None
+    ) -> Lanes:
         factory = OperatorFactory(
             probes=probes,
             on_error=self.failed,
@@ -445,7 +480,7 @@ class Runner:
             mounts=self._mounts,
         )
         site = replace(site, examples=examples_of(self._description.sources, site))
-        return Lanes(sites_of(self._device, site), factory=factory, events=self, consumer=self._consumer)
+        return Lanes(sites_of(self._device, site), factory=factory, events=self, consumer=self._consumer, order=order)
 
     def _post(self, message: Message) -> None:
         """Post a message to the application, and to the steps that send such."""
@@ -460,10 +495,17 @@ class Runner:
             self.probation.report(OperatorError(message.text, element=message.element))
         self._post(message)
 
+    def batch_begun(self, item: WorkItem) -> None:
+        """Record a batch that enters the first step."""
+        if self._recorder is not None:
+            self._recorder.take(item)
+
     def batch_done(self, item: WorkItem, batch: Batch) -> None:
         """Count a batch that was processed completely, and show it to the application."""
         now_ns = self._clock.monotonic_ns()
         self._manager.count_done(item, batch, now_ns=now_ns)
+        if self._recorder is not None:
+            self._recorder.add_results(batch)
         if self._on_batch is not None:
             item.work = batch = batch.shared()
             self._on_batch(batch, item.arrivals_ns)

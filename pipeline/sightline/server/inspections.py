@@ -51,7 +51,7 @@ class Inspections:
 
     def add(self, inspection: FrameInspection) -> Inspection:
         """Keep an inspection whose frame has come."""
-        made = _made_of(inspection)
+        made = _Made(*plain_inspection(inspection))
         with self._lock:
             self._forget()
             while len(self._made) >= _MOST_KEPT:
@@ -80,7 +80,8 @@ class Inspections:
             del self._made[name]
 
 
-def _made_of(inspection: FrameInspection) -> _Made:
+def plain_inspection(inspection: FrameInspection) -> tuple[Inspection, dict[str, Image]]:
+    """Return an inspection whose frame has come as plain data, and images that it names, (height, width, 3), RGB."""
     frame = inspection.frame
     assert frame is not None
     surface, note = inspection.image()
@@ -99,7 +100,7 @@ def _made_of(inspection: FrameInspection) -> _Made:
         image_note=note,
         steps=steps,
     )
-    return _Made(answer, images)
+    return answer, images
 
 
 def _step_of(

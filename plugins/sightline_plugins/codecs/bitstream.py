@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import av.error
 from av.codec import CodecContext
 from av.codec.context import Flags
-from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
+
+from sightline_plugins.codecs.packet import packet_of
 
 _START_CODE = re.compile(rb"\x00\x00\x01")
 _LONG_START_CODE = b"\x00\x00\x00\x01"
@@ -182,7 +183,7 @@ def size_of_image(codec: str, data: bytes, *, configuration: bytes, max_pixels: 
     if codec != "mjpeg":
         context.extradata = configuration
     try:
-        images = [*context.decode(Packet(data)), *context.decode(None)]
+        images = [*context.decode(packet_of(data)), *context.decode(None)]
     except (av.error.FFmpegError, OSError):
         return None
     return (images[0].width, images[0].height) if images else None

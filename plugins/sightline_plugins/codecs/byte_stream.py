@@ -12,6 +12,7 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from sightline_plugins.codecs.bitstream import annex_b, container_parts, in_band_configuration
+from sightline_plugins.codecs.packet import packet_of
 
 _AV1_SEQUENCE_HEADER = 1
 _AV1_RECORD_BYTES = 4
@@ -98,7 +99,7 @@ class ByteStream:
 
     def of_copy(self, data: bytes) -> Packet[VideoStream] | None:
         """Convert a packet with that content."""
-        return self.of(cast("Packet[VideoStream]", Packet(data)))
+        return self.of(packet_of(data))
 
     def restart(self) -> None:
         """Prepare for a packet from elsewhere in the stream."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import av.error
 import numpy as np
 from av.codec.context import CodecContext
-from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
 from sightline.media import PixelFormat, Surface
 from sightline.media.surface import Plane
+from sightline_plugins.codecs.packet import packet_of
 from sightline_plugins.decode.orientation import UPRIGHT, Orientation, orientation_of, turn
 from sightline_plugins.decode.surfaces import FrameSurfaces
 from sightline_plugins.opencv import cv2
@@ -88,7 +88,7 @@ def _decoded(data: bytes, *, max_pixels: int) -> VideoFrame:
     context.thread_count = 1
     context.options = {"max_pixels": str(max_pixels)}
     try:
-        frames = context.decode(Packet(data)) or context.decode(None)
+        frames = context.decode(packet_of(data)) or context.decode(None)
     except (av.error.FFmpegError, OSError):
         frames = []
     if not frames:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 import av.error
 from av.packet import Packet
@@ -13,6 +12,7 @@ from av.video.stream import VideoStream
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.streams import CudaStream
 from sightline_plugins.codecs.byte_stream import ByteStream, DamagedPacket, configuration_of
+from sightline_plugins.codecs.packet import packet_of
 from sightline_plugins.codecs.sps import crops_of
 from sightline_plugins.decode.decoder import Decoded
 from sightline_plugins.decode.nvdec_library import CODECS, ImageFacts, NvdecError, NvdecLibrary, facts_of, library_for
@@ -106,7 +106,7 @@ class KeyFrames:
         """What `look` gave last, with a configuration, for a decoder that has none yet."""
         if self._found or not self._configuration:
             return turned
-        return cast("Packet[VideoStream]", Packet(self._configuration + bytes(turned)))
+        return packet_of(self._configuration + bytes(turned))
 
 
 _MOST_IMAGES = 256

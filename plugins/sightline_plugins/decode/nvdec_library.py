@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
-from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
@@ -31,6 +30,7 @@ from sightline.devices.cuda.libcuda import (
     nvdec_library,
 )
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
+from sightline_plugins.codecs.packet import packet_of
 from sightline_plugins.codecs.sps import Crop
 from sightline_plugins.decode.orientation import Orientation, orientation_of
 from sightline_plugins.decode.surfaces import layout_of
@@ -103,7 +103,7 @@ def facts_of(
     """
     context = video.codec_context
     try:
-        frames = [*context.decode(cast("Packet[VideoStream]", Packet(data))), *context.decode(None)]
+        frames = [*context.decode(packet_of(data)), *context.decode(None)]
     finally:
         context.flush_buffers()
     if not frames:

@@ -6,7 +6,6 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
 
 from av.packet import Packet
 from av.video.frame import VideoFrame
@@ -17,6 +16,7 @@ from sightline.devices.cuda.pools import CudaPool
 from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError, SurfaceReleased
 from sightline.media import Surface
+from sightline_plugins.codecs.packet import packet_of
 from sightline_plugins.codecs.sps import with_origin_uncropped
 from sightline_plugins.decode.decoder import Image
 from sightline_plugins.decode.nvdec_library import HardwareDecoder, ImageFacts, NvdecError, NvdecLibrary
@@ -186,7 +186,7 @@ class Session:
         if self.is_comparing:
             submission = replace(submission, comparison=self._comparisons)
         if self._facts.origin != (0, 0):
-            packet = cast("Packet[VideoStream]", Packet(with_origin_uncropped(self._codec, bytes(packet))))
+            packet = packet_of(with_origin_uncropped(self._codec, bytes(packet)))
         timestamp = self.submitted.put(submission)
         given = self._hardware.decode(packet.buffer_ptr, size_bytes=packet.size, timestamp=timestamp)
         return self._images(given)

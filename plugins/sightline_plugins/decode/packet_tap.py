@@ -13,6 +13,7 @@ from sightline.graph import EncodedFormat, PacketRing, Site
 from sightline.graph.site import Clock
 from sightline.media import Stream
 from sightline_plugins.codecs.bitstream import in_band_configuration, is_byte_stream, size_of_image
+from sightline_plugins.decode.matroska_head import head_of
 from sightline_plugins.decode.timestamps import nanoseconds
 
 _BACK_NS = 1_000_000_000
@@ -32,10 +33,15 @@ class _Mark:
     number: int
 
 
-def packet_number(marked: Packet[VideoStream] | VideoFrame) -> int | None:
+def mark(packet: Packet[VideoStream], number: int) -> None:
+    """Give a packet its number, which the decoder hands on to the image."""
+    packet.opaque = _Mark(number)
+
+
+def packet_number(carrier: Packet[VideoStream] | VideoFrame) -> int | None:
     """The number in the ring of a packet, or of the packet that an image was decoded from; None when it has none."""
-    mark = marked.opaque
-    return mark.number if isinstance(mark, _Mark) else None
+    found = carrier.opaque
+    return found.number if isinstance(found, _Mark) else None
 
 
 class PacketTap:
@@ -50,6 +56,7 @@ class PacketTap:
         self._ring = ring
         self._clock = clock
         self._format: EncodedFormat | None = None
+        self._has_head = False
         self._configuration: bytes | None = None
         self._max_pixels = 0
         self._interval = 0
@@ -68,6 +75,7 @@ class PacketTap:
             time_base=time_base,
             configuration=bytes(context.extradata or b""),
         )
+        self._has_head = False
         self._configuration, self._max_pixels = None, max_pixels
         self._interval = interval
         self._last_pts = self._last_dts_ns = None
@@ -78,6 +86,10 @@ class PacketTap:
         if known is None or not packet.size or not self._ring.is_wanted:
             return
         data = bytes(packet)
+        if self._ring.wants_heads and not self._has_head:
+            tag = packet.stream.codec_context.codec_tag
+            known = self._format = replace(known, head=head_of(packet), tag=tag)
+            self._has_head = True
         pts = self._presentation_time(packet)
         dts = self._decoding_time(packet.dts, pts=pts)
         dts_ns = nanoseconds(dts, known.time_base)
@@ -95,7 +107,7 @@ class PacketTap:
             is_key=packet.is_keyframe,
             format=known,
         )
-        packet.opaque = _Mark(number)
+        mark(packet, number)
 
     def _presentation_time(self, packet: Packet[VideoStream]) -> int:
         """The time it is shown, else decoded; where there is neither, as for the first one of some cameras, an interval

@@ -145,7 +145,7 @@ class VideoDecoder:
         self._container = open_media(uri, stream=stream, options=options)
         try:
             self._video = video_stream(self._container, number=number, stream=stream, uri=uri, options=options)
-            self._decoder = _decoder_of(self._video, decoding=decoding, live=options.live)
+            self._decoder = decoder_of(self._video, decoding=decoding, live=options.live)
         except BaseException:
             self.close()
             raise
@@ -286,7 +286,7 @@ class VideoDecoder:
         )
 
 
-def _decoder_of(video: VideoStream, *, decoding: DecodeSettings, live: bool) -> ImageDecoder:
+def decoder_of(video: VideoStream, *, decoding: DecodeSettings, live: bool) -> ImageDecoder:
     """The decoder of the CPU, or, where there is a GPU, the one that decides between them."""
     cpu = CpuDecoder(video, decoding=decoding, live=live)
     if decoding.gpu is None:

@@ -6,10 +6,9 @@ on a noise image, and its head reads what comes out: labels, keypoints and class
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from sightline.devices import resolve_device
+from sightline.devices.processor import processor_name
 from sightline.errors import ModelError
 from sightline.graph import CheckContext, Outputs
 from sightline_plugins.engines.opening import open_engine
@@ -74,7 +74,7 @@ def judge(model: Path) -> Judged:
         if lies:
             raise ModelError(_one_text(model, lies))
         milliseconds = _milliseconds(engine, arrays)
-        speed = Speed(engine.name, "the CPU", "fp32", milliseconds, size_wh, _processor())
+        speed = Speed(engine.name, "the CPU", "fp32", milliseconds, size_wh, processor_name())
     head = None if plan.head is None else plan.head.name
     count = None if plan.head is None else plan.head.count_classes([output.shape for output in plan.outputs])
     doubts = (*_doubts(card, facts, plan, element), *_label_doubts(choice.task, plan, count))
@@ -212,14 +212,6 @@ def _milliseconds(engine: Engine, arrays: Sequence[Array]) -> float:
         engine.submit(arrays).result()
         runs += 1
     return round((time.process_time() - start) / runs * 1000, 3)
-
-
-def _processor() -> str:
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def _one_text(model: Path, problems: Sequence[str]) -> str:

@@ -69,6 +69,7 @@ class Publish(Element):
     name: ClassVar[str] = "publish"
     threading: ClassVar[Threading] = Threading.OWN
     sink: ClassVar[bool] = True
+    takes_packets: ClassVar[bool] = True
 
     rtsp: Annotated[str, AfterValidator(_checked_rtsp), Reach.LISTENS] | None = None
     """Where the RTSP server listens: `HOST:PORT/PATH` with `{stream}` for the stream's name."""

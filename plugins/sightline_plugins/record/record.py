@@ -97,6 +97,7 @@ class Record(Element):
 
     name: ClassVar[str] = "record"
     sink: ClassVar[bool] = True
+    takes_packets: ClassVar[bool] = True
     scalar: ClassVar[str | None] = "path"
     threading: ClassVar[Threading] = Threading.OWN
 

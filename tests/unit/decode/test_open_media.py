@@ -8,8 +8,10 @@ from pathlib import Path
 from sightline_plugins.encode.settings import SENDERS
 
 PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
-OPENERS = {"decode/open_media.py": 1, "encode/muxer.py": 3}
-"""Where `av.open` is called, and how often: once to read, and to write files that Sightline opens, and to servers."""
+OPENERS = {"decode/open_media.py": 1, "decode/matroska_head.py": 2, "encode/muxer.py": 3}
+"""Where `av.open` is called, and how often: once to read, and to write files that Sightline opens, and to servers; and
+in memory, to describe an input and to read that.
+"""
 
 
 def test_there_is_one_place_that_opens_media_for_reading_and_one_for_writing() -> None:

@@ -83,6 +83,7 @@ def lay_out(folder: Path) -> Path:
     tiny.write_shapes(folder / "actions.onnx", inputs=stack, outputs={"scores": [1, 4]})
     tiny.write_shapes(folder / "FastestDet.onnx", inputs={"in": [1, 3, 352, 352]}, outputs={"map": [1, 85, 22, 22]})
     _write_own(folder, clips / "street.mp4")
+    Pipeline(sources={"gate": {"pattern": "bars", "frames": 2}}, outputs=folder).run(record="run.slr")
     (folder / "cameras.yaml").write_text("yard: {pattern: counter, frames: 5}\n")
     (folder / "coco80.names").write_text("".join(f"class {number}\n" for number in range(80)))
     return folder

@@ -29,6 +29,7 @@ from sightline.runtime.scheduling.link import (
     WorkItem,
     open_link,
 )
+from sightline.runtime.scheduling.order import BatchOrder
 from sightline.runtime.stats.counters import DropReason
 from sightline.runtime.stats.snapshot import SOURCE_LINK
 from sightline.runtime.tracing import FrameTrace, trace_of_batch
@@ -81,14 +82,29 @@ class Batcher:
     It takes one frame of each stream in turn, so that a fast stream does not crowd out a slow one; the order within a
     stream is kept. When the pipeline is slow and live streams wait, batches are smaller (`AdaptiveBatchLimit`).
 
+    With an `order` batches are those that it says, whatever their size and timeout. `on_batch` is called with each
+    batch before it is returned.
+
     One thread receives; everything else may be called from any thread. A sealed batcher ends with the last of its
     streams; another one waits for new streams.
     """
 
-    def __init__(self, *, size: int, timeout_ns: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        size: int,
+        timeout_ns: int,
+        clock: Clock,
+        on_batch: Callable[[WorkItem], None] = lambda _: None,
+        order: BatchOrder | None = None,
+    ) -> None:
         self.size = size
         self.timeout_ns = timeout_ns
         self._clock = clock
+        self._on_batch = on_batch
+        self._order = order
+        self._taken: list[Arrival] = []
+        """Frames of the next batch of an order."""
         self._batch_limit = AdaptiveBatchLimit()
         self._condition = SharedCondition()
         self._ready = self._condition.ready
@@ -172,6 +188,12 @@ class Batcher:
 
     def receive(self) -> Item:
         """Return the next batch or mark. Raises EndOfLink when all streams have ended."""
+        item = self._next()
+        if isinstance(item, WorkItem):
+            self._on_batch(item)
+        return item
+
+    def _next(self) -> Item:
         requested_ns = monotonic_ns()
         with self._ready:
             if self._has_live:
@@ -180,8 +202,11 @@ class Batcher:
             while not self._is_closed:
                 if self._marks:
                     return self._marks.popleft()
+                if self._is_next_of_order():
+                    taken, self._taken = self._taken, []
+                    return self._item_of(taken, requested_ns)
                 ended = next((stream for stream, link in self._links.items() if link.is_exhausted), None)
-                if ended is not None:
+                if ended is not None and not self._taken:
                     del self._links[ended]
                     self._paused.pop(ended, None)
                     self._ends += 1
@@ -229,8 +254,14 @@ class Batcher:
             self._holds += count
             self._ready.notify_all()
 
+    def _is_next_of_order(self) -> bool:
+        """Whether the next batch of the order, if there is one, is complete."""
+        return self._order is not None and not self._is_suspended and self._order.fill(self._taken, self._links)
+
     def _wait_ns(self) -> int | None:
         """How long the next batch must wait: 0 not at all, None until something comes."""
+        if self._order is not None and not self._order.is_over:
+            return None
         waiting = [link for link in self._links.values() if link.depth]
         if not waiting:
             return None
@@ -261,12 +292,15 @@ class Batcher:
                 taken.append(link.take())
         if self._has_live:
             self._batch_limit.batch_taken(len(taken), self._clock.monotonic_ns())
+        return self._item_of(taken, requested_ns)
+
+    def _item_of(self, taken: list[Arrival], requested_ns: int) -> WorkItem:
         frames = tuple(arrival.frame for arrival in taken)
         sampled = [arrival.trace for arrival in taken if arrival.trace is not None]
         trace = trace_of_batch(sampled, size=len(taken), link=SOURCE_LINK, requested_ns=requested_ns)
         item = WorkItem(frames, tuple(arrival.at_ns for arrival in taken), Batch(frames), trace=trace)
         wanted = self._inspection
-        if wanted is not None and any(frame.stream.name == wanted.stream for frame in frames):
+        if wanted is not None and any(map(wanted.wants, frames)):
             item.inspection, self._inspection = wanted, None
         return item
 

@@ -33,6 +33,7 @@ from sightline.runtime.scheduling.link import (
     fan_in,
 )
 from sightline.runtime.scheduling.node import Node
+from sightline.runtime.scheduling.order import BatchOrder
 from sightline.runtime.scheduling.stage_threads import StageGroup
 from sightline.runtime.state.file import SavedState
 from sightline.runtime.stats.counters import DropReason, LinkStats
@@ -47,6 +48,10 @@ before: 0.67 ms instead of 0.92 with one file and FastestDet (`benchmarks/pipeli
 
 class RunEvents(Protocol):
     """What the lanes of a run report, from their threads. Every batch is either done or lost."""
+
+    def batch_begun(self, item: WorkItem) -> None:
+        """A batch enters the first step."""
+        ...
 
     def batch_done(self, item: WorkItem, batch: Batch) -> None:
         """A batch has been processed completely."""
@@ -87,11 +92,13 @@ class Lane:
     It implements `LaneEvents`: it passes what its stages report on to the run, with what it knows of its GPU.
     """
 
-    def __init__(self, site: Site, *, lanes: Lanes, events: RunEvents, outlet: Outlet | None) -> None:
+    def __init__(
+        self, site: Site, *, lanes: Lanes, events: RunEvents, outlet: Outlet | None, order: BatchOrder | None
+    ) -> None:
         self.site = site
         self.is_lost = False
         """Whether its GPU has failed and its streams go on in other lanes."""
-        self.batcher = Batcher(size=1, timeout_ns=0, clock=site.clock)
+        self.batcher = Batcher(size=1, timeout_ns=0, clock=site.clock, on_batch=events.batch_begun, order=order)
         self._lanes = lanes
         self._events = events
         self.assembly = Assembly(self.batcher, events=self, clock=site.clock, outlet=outlet)
@@ -192,11 +199,18 @@ class Rebuilt:
 class Lanes:
     """All lanes of a run; each stream is in one of them. From any thread.
 
-    They end together, so that the streams of a lost lane find another: with several, none ends before `seal`.
+    They end together, so that the streams of a lost lane find another: with several, none ends before `seal`. An
+    `order` of batches is that of the only lane.
     """
 
     def __init__(
-        self, sites: Sequence[Site], *, factory: OperatorFactory, events: RunEvents, consumer: Link[Item] | None
+        self,
+        sites: Sequence[Site],
+        *,
+        factory: OperatorFactory,
+        events: RunEvents,
+        consumer: Link[Item] | None,
+        order: BatchOrder | None = None,
     ) -> None:
         self._events = events
         self._factory = factory
@@ -207,7 +221,8 @@ class Lanes:
         self._lasting_batch_size: int | None = None
         outlets = fan_in(None if consumer is None else consumer.sender, count=len(sites))
         self._all = tuple(
-            Lane(site, lanes=self, events=events, outlet=outlet) for site, outlet in zip(sites, outlets, strict=True)
+            Lane(site, lanes=self, events=events, outlet=outlet, order=order if len(sites) == 1 else None)
+            for site, outlet in zip(sites, outlets, strict=True)
         )
         self.elements = ElementTotals(lambda: nodes_of(self._all), on_error=self._failed_on_its_way_out)
 

@@ -16,9 +16,8 @@ from sightline.config import InvalidConfiguration, LocatedProblem, Place, check_
 from sightline.config.document import Node, Scalar, dotted
 from sightline.config.spans import length_at, located
 from sightline.config.yaml_tree import parse
-from sightline.graph import Element, Outputs, PipelineDescription
-from sightline.graph.masked import masked
-from sightline.graph.tree import Step
+from sightline.graph import Outputs, PipelineDescription
+from sightline.graph.masked import masked_pipeline
 from sightline.redaction import redact
 from sightline.server.api.changing import admitted, change, check_text, unmasked_tree
 from sightline.server.api.served import PIPELINE, Admin, IfMatch, Operator, Prove, Served, tag_in
@@ -135,27 +134,10 @@ def _problem(problem: LocatedProblem, text: str) -> ConfigurationProblem:
 
 def text_of(description: PipelineDescription) -> str:
     """A description as YAML, with secrets as `***`."""
-    shown: dict[str, Any] = description.to_plain()
-    shown["sources"] = {name: masked(description.sources[name]) for name in shown["sources"]}
-    shown["pipeline"] = _shown(description.steps)
     text = io.StringIO()
     yaml: Any = YAML(typ="safe", pure=True)
     yaml.sort_base_mapping_type_on_output = False
     yaml.default_flow_style = None  # what holds no other list or mapping stands on one line
     yaml.width = _WIDTH
-    yaml.dump(shown, text)
+    yaml.dump(masked_pipeline(description), text)
     return text.getvalue()
-
-
-def _shown(steps: tuple[Step, ...]) -> list[Any]:
-    return [
-        _shown_element(step)
-        if isinstance(step, Element)
-        else {step.name: {name: _shown(branch) for name, branch in step.branches.items()}}
-        for step in steps
-    ]
-
-
-def _shown_element(element: Element) -> str | dict[str, Any]:
-    options = masked(element)
-    return {element.name: options} if options else element.name

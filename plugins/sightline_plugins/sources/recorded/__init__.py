@@ -1,0 +1,1 @@
+"""The source that reads streams of a recorded run."""
