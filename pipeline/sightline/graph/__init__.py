@@ -5,7 +5,16 @@ from sightline.graph.fields import InputPath, OutputPath
 from sightline.graph.live_options import ChangesLive, PreparesChanges, TakesChanges
 from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.graph.mounts import Mounts
-from sightline.graph.operator import Operator, Pending, RecordsOnRequest, ResetsCounts, RunsOn, Sink
+from sightline.graph.operator import (
+    ComparesModels,
+    ModelComparison,
+    Operator,
+    Pending,
+    RecordsOnRequest,
+    ResetsCounts,
+    RunsOn,
+    Sink,
+)
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Packets, Wanted
 from sightline.graph.registry import Registry
@@ -21,6 +30,7 @@ __all__ = [
     "ChangesLive",
     "CheckContext",
     "Clock",
+    "ComparesModels",
     "Element",
     "EncodedFormat",
     "EncodedPacket",
@@ -29,6 +39,7 @@ __all__ = [
     "KeepsState",
     "Message",
     "MessageKind",
+    "ModelComparison",
     "Mounts",
     "Operator",
     "OutboxOptions",

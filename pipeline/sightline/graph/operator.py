@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -38,6 +38,32 @@ class ResetsCounts(Protocol):
 
     def reset_counts(self, stream: str | None) -> None:
         """Count a stream, or all (None), from 0 on, with the next batch that it processes. From any thread."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelComparison:
+    """How a second model, `model`, does beside the one that serves. `role` is `canary` or `shadow`.
+
+    `frames` were compared, `dropped` were left out for lack of time. `disagreement` is the share (0..1) of the newest
+    results that differ; `run_seconds` and `run_seconds_beside` are the times of a run with either. None: not known yet.
+    """
+
+    role: str
+    model: str
+    frames: int
+    dropped: int
+    disagreement: float | None
+    run_seconds: float | None
+    run_seconds_beside: float | None
+
+
+@runtime_checkable
+class ComparesModels(Protocol):
+    """An operator that may have second models beside the one that serves."""
+
+    def comparisons(self) -> Sequence[ModelComparison]:
+        """Return how those that run now do, each role once. From any thread."""
         ...
 
 

@@ -76,6 +76,7 @@ class RunStats:
             gpu_memory=tuple(gpu.budget.use() for gpu in self._device.gpus),
             telemetry=self._telemetry,
             device_reason=self._device.reason,
+            comparisons=lanes.elements.comparisons(),
         )
 
     def report(self) -> Report:

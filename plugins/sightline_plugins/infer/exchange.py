@@ -19,7 +19,7 @@ from sightline.errors import CudaFailed
 from sightline.graph.fields import matching
 from sightline.graph.inspection import ModelWork
 from sightline.graph.messages import Message, MessageKind
-from sightline.graph.operator import Operator, Pending, RunsOn
+from sightline.graph.operator import ModelComparison, Operator, Pending, RunsOn
 from sightline.graph.site import Site
 from sightline.media import Batch, Stream
 from sightline.runtime.scheduling.join import merge_rows
@@ -171,6 +171,14 @@ class ExchangeableModel(Operator):
             if self._trials:
                 totals["models"] = [trial.report() for trial in self._trials]
         return totals
+
+    def comparisons(self) -> Sequence[ModelComparison]:
+        """Return how the canary and the shadow do, of those that have not failed."""
+        with self._lock:
+            canary, shadow = self._canary, self._shadow
+        trials = [canary.trial if canary is not None and canary.serves else None]
+        trials.append(shadow.trial if shadow is not None and shadow.runs else None)
+        return [trial.comparison() for trial in trials if trial is not None]
 
     def runs_on(self) -> RunsOn:
         return self._model.operator.runs_on()

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from sightline.errors import SightlineError
+from sightline.graph.operator import ModelComparison
 from sightline.redaction import redact
 from sightline_plugins.infer.comparison import Comparisons
 from sightline_plugins.infer.trial_options import CanaryOptions, TrialLimits
@@ -128,6 +129,18 @@ class Trial:
     def roll_back(self, verdict: Verdict) -> None:
         """Note that it has failed."""
         self.state, self.verdict = TrialState.ROLLED_BACK, verdict
+
+    def comparison(self) -> ModelComparison:
+        """Return how it does, for the metrics."""
+        return ModelComparison(
+            self.kind,
+            self.model,
+            self.comparisons.frames,
+            self.dropped,
+            self.comparisons.disagreement,
+            self.timings.of_a_run,
+            self.reference.of_a_run,
+        )
 
     def report(self) -> Mapping[str, Any]:
         """Return its part of the run report."""

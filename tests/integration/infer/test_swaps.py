@@ -13,6 +13,7 @@ from sightline import Pipeline
 from sightline.errors import ChangeReverted, ConfigurationError
 from sightline.graph import Message, MessageKind, PipelineDescription
 from sightline.runtime.stats.counters import DropReason
+from sightline.runtime.stats.metrics import metric_families
 from sightline.testing import FrameOrder, assert_accounted
 from sightline_plugins.infer.detect import Detect
 from tests.unit.infer import tried
@@ -117,3 +118,19 @@ def test_a_canary_comes_and_goes_while_the_run_goes_on(run: Run, tmp_path: Path)
     run.end()
     assert run.told(MessageKind.RELOADED) == ["reloaded: changed d; kept t"] * 2
     assert run.told(MessageKind.REVERTED) == []
+
+
+def test_metrics_tell_of_a_shadow_while_it_runs(run: Run, tmp_path: Path) -> None:
+    second = tried.write_swapped_classes(tmp_path / "second.onnx")
+    shadow = {"model": second, "every": 1, "max_load": 1}
+    run.pipeline.reload(described(run.model, shadow=shadow), prove=0).wait(LIMIT_SECONDS)
+
+    def compared() -> list[tuple[dict[str, str], float]]:
+        families = metric_families(run.pipeline.view(), is_ready=True)
+        (found,) = [one for one in families if one.name == "model_compared_frames"]
+        return [(dict(labels), value) for labels, value in found.samples]
+
+    wait_until(lambda: compared() and compared()[0][1] > 0)
+
+    assert [labels for labels, _ in compared()] == [{"element": "d", "role": "shadow", "model": "second.onnx"}]
+    run.end()

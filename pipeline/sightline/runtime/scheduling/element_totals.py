@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from sightline.errors import OperatorError
-from sightline.graph import RecordsOnRequest, ResetsCounts, RunsOn
+from sightline.graph import ComparesModels, ModelComparison, RecordsOnRequest, ResetsCounts, RunsOn
 from sightline.graph.rule import Counts, Occupancy
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.stats.counters import ElementStats, add_up
@@ -127,6 +127,12 @@ class ElementTotals:
             with suppress(OperatorError):
                 found[name] = add_totals([node.engine_report() for node in nodes])
         return {name: report for name, report in found.items() if report}
+
+    def comparisons(self) -> dict[str, Sequence[ModelComparison]]:
+        """Return how second models of present elements do, by the ids of these; on several GPUs, on the first one."""
+        first = {name: nodes[0].operator for name, nodes in self.nodes.items()}
+        found = {name: one.comparisons() for name, one in first.items() if isinstance(one, ComparesModels)}
+        return {name: own for name, own in found.items() if own}
 
     def retire(self, old: Nodes, *, new: Nodes) -> None:
         """Keep what was counted by `old` nodes that have ended; `new` ones take the place of those with the same id."""

@@ -92,6 +92,7 @@ def metric_families(view: RunView | None, *, is_ready: bool) -> list[MetricFamil
         _add_run(found, view)
         _add_streams(found, view)
         _add_elements(found, view)
+        _add_comparisons(found, view)
         _add_links(found, view)
         _add_deliveries(found, view)
         _add_gpus(found, view)
@@ -224,6 +225,25 @@ def _add_elements(to: Families, view: RunView) -> None:
     to.counter("engine_runs", "How often a step ran its model.", runs)
     saved: list[Sample] = [({"element": name}, one.saved) for name, one in models]
     to.counter("engine_saved_runs", "How often a step knew the answer without its model.", saved)
+
+
+def _add_comparisons(to: Families, view: RunView) -> None:
+    known = [
+        ({"element": name, "role": one.role, "model": one.model}, one)
+        for name, own in view.comparisons.items()
+        for one in own
+    ]
+    meaning = "Frames on which a second model was compared with the one that serves."
+    to.counter("model_compared_frames", meaning, [(labels, one.frames) for labels, one in known])
+    dropped: list[Sample] = [(labels, one.dropped) for labels, one in known]
+    to.counter("model_dropped_frames", "Frames that a shadow had no time for.", dropped)
+    for name, meaning, field_name in (
+        ("model_disagreement", "Share of the newest results that differ.", "disagreement"),
+        ("model_run_seconds", "Time of a run of the second model, a median.", "run_seconds"),
+        ("model_beside_run_seconds", "Time of a run of the model that serves, a median.", "run_seconds_beside"),
+    ):
+        values = [(labels, getattr(one, field_name)) for labels, one in known]
+        to.gauge(name, meaning, [(labels, value) for labels, value in values if value is not None])
 
 
 def _add_links(to: Families, view: RunView) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.devices.cuda.budget import MemoryUse
-from sightline.graph import RunsOn, StreamState
+from sightline.graph import ModelComparison, RunsOn, StreamState
 from sightline.graph.rule import Counts, Occupancy
 from sightline.media import Stream
 from sightline.runtime.stats.counters import (
@@ -142,7 +142,8 @@ class RunView:
     (since the epoch, in all views the same). `rates` has every stream,
     `models` the elements that ran one. `counts` are those that `draw` shows: by element, stream, rule and name.
     `device_reason` says why it runs on that device.
-    `occupancy` is that of zones since the beginning, by element and stream.
+    `occupancy` is that of zones since the beginning, by element and stream. `comparisons` are those of second models,
+    by element; on several GPUs, of those on the first one.
     """
 
     pipeline: str
@@ -162,6 +163,7 @@ class RunView:
     gpu_memory: tuple[MemoryUse, ...] = ()
     telemetry: TelemetryStats | None = None
     device_reason: str = ""
+    comparisons: Mapping[str, Sequence[ModelComparison]] = field(default_factory=dict)
 
     @property
     def is_ready(self) -> bool:
