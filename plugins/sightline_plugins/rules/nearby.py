@@ -8,8 +8,8 @@ from sightline_plugins.native import DOUBLE, FLOAT, POINTER, SIZE, function, poi
 from sightline_plugins.rules.geometry import Floats, Mask
 from sightline_plugins.rules.track_table import Indices
 
-_SHORT = 1_000
-"""So many places or points take about 50 microseconds: for more the GIL is released."""
+_SHORT, _SHORT_PAIRS = 1_000, 40_000
+"""So many places, or pairs that are looked at one by one, take about 50 microseconds: for more the GIL is released."""
 _SLACK = 1.0
 """Boxes are taken for wider by so many pixels, so that rounding keeps none from the exact test."""
 _COLUMNS = 128
@@ -20,7 +20,10 @@ _mark_covered = {
 _mark_near_boxes = {
     is_long: function("mark_near_boxes", SIZE, SIZE, *[POINTER] * 4, long=is_long) for is_long in (False, True)
 }
-_take_places = function("take_places", SIZE, SIZE, *[POINTER] * 4, FLOAT, POINTER, POINTER)
+_take_places = {
+    is_long: function("take_places", SIZE, SIZE, *[POINTER] * 4, FLOAT, POINTER, POINTER, long=is_long)
+    for is_long in (False, True)
+}
 
 
 def are_covered(places: Floats, boxes: Floats, *, share: float) -> Mask:
@@ -62,7 +65,9 @@ def places_taken(
             np.ascontiguousarray(column, dtype)
             for column, dtype in ((area, np.int64), (boxes, np.float64), (place_area, np.int64), (places, np.float64))
         ]
-        _take_places(len(boxes), len(places), *map(pointer, columns), least, pointer(free), pointer(taken))
+        _take_places[len(boxes) * len(places) > _SHORT_PAIRS](
+            len(boxes), len(places), *map(pointer, columns), least, pointer(free), pointer(taken)
+        )
     return taken
 
 
@@ -73,7 +78,7 @@ def are_near(points: Floats, boxes: Floats, *, reach: Floats) -> Mask:
     near = np.zeros(len(points), np.bool_)
     if len(points) and len(boxes):
         own, others, most = (np.ascontiguousarray(array, np.float64) for array in (points, boxes, reach))
-        _mark_near_boxes[len(own) > _SHORT](
+        _mark_near_boxes[len(own) * len(others) > _SHORT_PAIRS](
             len(own), len(others), pointer(own), pointer(most), pointer(others), pointer(near)
         )
     return near

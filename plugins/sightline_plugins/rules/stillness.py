@@ -17,7 +17,11 @@ BLINK_NS = 500_000_000
 _SETTLING_NS = 2_000_000_000
 """The place of an object is the mean of its positions in this time, less disturbed by noise than one of them."""
 
-_keep_places = function("keep_places", *[SIZE] * 4, *[POINTER] * 11)
+_SHORT = 2_000
+"""So many tracks take about 50 microseconds: for more the GIL is released."""
+_keep_places = {
+    is_long: function("keep_places", *[SIZE] * 4, *[POINTER] * 11, long=is_long) for is_long in (False, True)
+}
 
 STILLNESS: Mapping[str, npt.ArrayLike] = {
     "place": np.zeros(2),
@@ -46,7 +50,7 @@ def stand(table: AreaTracks, rows: Indices, is_new: Mask, points: Floats, *, rea
     if len(rows):
         positions, reaches = np.ascontiguousarray(points, np.float64), np.ascontiguousarray(reach, np.float64)
         own = np.ascontiguousarray(rows, np.int64)
-        _keep_places(
+        _keep_places[len(rows) > _SHORT](
             len(rows),
             now_ns,
             BLINK_NS,

@@ -72,10 +72,6 @@ class TrackTable:
         _see_tracks(len(rows), pointer(rows), pointer(times), MEMORY_NS, pointer(self.seen_ns), pointer(fresh))
         return rows, fresh
 
-    def known(self, track_id: Ids) -> Indices:
-        """Return the rows (N,) of tracks, -1 for those that have none."""
-        return np.array([self._rows.get(number, -1) for number in track_id.tolist()], np.intp)
-
     def replace(self, name: str, column: Column) -> None:
         """Replace a column by one with rows of another shape, in which a new track has zeros."""
         if len(column) != len(self):
@@ -100,11 +96,6 @@ class TrackTable:
                 self._columns[name] = np.ascontiguousarray(np.concatenate([self._columns[name], more]))
             found = [self._rows[number] for number in numbers]
         return np.array(found, np.intp), is_new
-
-    def rename(self, row: int, track_id: int) -> None:
-        """Give the track in a row another id, which no other has."""
-        self.track_id[row] = track_id
-        self._rows = {number: place for place, number in enumerate(self.track_id.tolist())}
 
     def keep(self, kept: Mask) -> None:
         """Forget the tracks whose rows are not in the mask (R,)."""
