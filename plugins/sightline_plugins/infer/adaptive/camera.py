@@ -14,7 +14,7 @@ from sightline_plugins.flow.luma import LumaReducer
 
 _WIDEST = 320
 """Longer side of the images in which corners are followed."""
-_CORNERS = CornerOptions(most=150, quality=0.005, distance=8)
+_CORNERS = CornerOptions(most=60, quality=0.005, distance=16)
 """Weak corners too, spread over the image: strong ones alone may all be on one object."""
 _EVERY_SECONDS = 0.4
 _STILL = 0.005 * _WIDEST

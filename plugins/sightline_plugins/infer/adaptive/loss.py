@@ -7,8 +7,8 @@ from math import exp
 
 _USUAL_SLOPE = 0.5
 """Overlap that predictions are expected to lose a second until it is measured: walking people lose about as much."""
-_USUAL_SECONDS = 0.25
-"""It counts as much as measurements over so many seconds without a run."""
+_USUAL_SECONDS = 2.0
+"""It counts as much as one object over so many seconds without a run, and again when measurements are forgotten."""
 _LEAST_SLOPE = 0.01
 _MEMORY_SECONDS = 20.0
 
@@ -21,10 +21,15 @@ class _Sums:
     seconds: float = 0.0
     disagreement: float = 0.0
 
-    def add(self, seconds: float, disagreement: float, *, kept: float) -> None:
-        self.count = self.count * kept + 1
-        self.seconds = self.seconds * kept + seconds
-        self.disagreement = self.disagreement * kept + disagreement
+    def add(self, seconds: float, disagreement: float, *, weight: float) -> None:
+        self.count += weight
+        self.seconds += seconds * weight
+        self.disagreement += disagreement * weight
+
+    def fade(self, kept: float) -> None:
+        self.count *= kept
+        self.seconds *= kept
+        self.disagreement *= kept
 
 
 class PredictionLoss:
@@ -40,21 +45,21 @@ class PredictionLoss:
     ...     loss.add(gap, 0.1 + 0.2 * gap, frame_seconds=0.04)
     >>> round(loss.slope, 1)
     0.2
-    >>> round(loss.interval_seconds(0.01, frame_seconds=0.04), 2)
-    0.14
     """
 
     def __init__(self) -> None:
         self._next_frame = _Sums()
         self._after_gap = _Sums()
 
-    def add(self, gap_seconds: float, disagreement: float, *, frame_seconds: float) -> None:
-        """Take a measurement: one minus the mean overlap, so long after the run before."""
+    def add(self, gap_seconds: float, disagreement: float, *, frame_seconds: float, objects: float = 1.0) -> None:
+        """Take a measurement of so many objects: one minus their mean overlap, so long after the run before."""
         kept = exp(-max(0.0, gap_seconds) / _MEMORY_SECONDS)
+        self._next_frame.fade(kept)
+        self._after_gap.fade(kept)
         if gap_seconds < 1.5 * frame_seconds:
-            self._next_frame.add(0.0, disagreement, kept=kept)
+            self._next_frame.add(0.0, disagreement, weight=objects)
         else:
-            self._after_gap.add(gap_seconds - frame_seconds, disagreement, kept=kept)
+            self._after_gap.add(gap_seconds - frame_seconds, disagreement, weight=objects)
 
     @property
     def slope(self) -> float:

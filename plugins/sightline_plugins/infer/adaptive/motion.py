@@ -68,10 +68,10 @@ class MotionGrid:
             self._trust = np.ones(_blocks(self._changed).shape, np.float32)
             return
         step = np.abs(cells[::4, ::4] - self._now[::4, ::4])
-        self._noise += (float(np.median(step)) - self._noise) * 0.1
+        self._noise += (_median(step) - self._noise) * 0.1
         self._now = cells
         difference = cells - self._at_run
-        difference -= np.int16(np.median(difference[::4, ::4]))
+        difference -= np.int16(_median(difference[::4, ::4]))
         np.abs(difference, out=difference)
         self._changed = difference > max(_LEAST_CHANGE, _NOISE * self._noise)
         self._trust += (1 - self._trust) * np.float32(min(1.0, seconds / _RECOVERY_SECONDS))
@@ -125,6 +125,12 @@ class MotionGrid:
         bounds[:, :2] = np.floor(xyxy[:, :2] / self._step)
         bounds[:, 2:] = np.ceil(xyxy[:, 2:] / self._step)
         return np.clip(bounds, 0, [width, height, width, height]).tolist()  # type: ignore[no-any-return]
+
+
+def _median(values: Cells) -> int:
+    """Return the upper median; NumPy's takes five times as long for so few."""
+    middle = values.size // 2
+    return int(np.partition(values, middle, axis=None)[middle])
 
 
 def _wider(xyxy: Boxes) -> Boxes:

@@ -156,9 +156,12 @@ class StreamPace:
     ) -> None:
         """Take what a run has found: boxes (N, 4) in pixels, confidences and classes (N,). In the order of runs."""
         tracker = self._tracker
+        expected = self._tracker.predict(pts_ns=run.pts_ns).xyxy
         track_id = tracker.update(xyxy, confidence, class_id.astype(np.int64), pts_ns=run.pts_ns)
         overlap = tracker.matches().certainty
-        self._measure(run, overlap[track_id >= 0])
+        is_known = track_id >= 0
+        boxes = len(self._in_view(expected)) + int(np.count_nonzero(is_known))
+        self._measure(run, overlap[is_known & ~np.isnan(overlap)], boxes=boxes)
         self._found = xyxy
         self._met = self._pairs(tracker.predict(pts_ns=run.pts_ns))
         self._urgent = self._doubts()
@@ -193,15 +196,24 @@ class StreamPace:
     def _granted(self, reason: Reason, *, need: float) -> Reason | None:
         return reason if self._allowance.spend(need) else None
 
-    def _measure(self, run: Run, overlap: npt.NDArray[np.float32]) -> None:
-        """Compare predicted with found boxes, whose overlaps (N,) are NaN for objects that nobody expected."""
-        overlap = overlap[~np.isnan(overlap)]
-        if not len(overlap) or not run.gap_ns:
+    def _measure(self, run: Run, overlap: npt.NDArray[np.float32], *, boxes: int) -> None:
+        """Compare predicted with found boxes of tracks, so many together, by the overlaps (M,) of those that match.
+
+        What has no match agrees with nothing: an object that came in the gap, or one that is no longer there.
+        """
+        if not boxes or not run.gap_ns:
             return
-        agreement = float(overlap.mean())
-        self._loss.add(run.gap_ns / SECOND_NS, 1 - agreement, frame_seconds=self._frame_ns / SECOND_NS)
+        agreement = 2 * float(overlap.sum()) / boxes
+        self._loss.add(
+            run.gap_ns / SECOND_NS, 1 - agreement, frame_seconds=self._frame_ns / SECOND_NS, objects=boxes / 2
+        )
         if run.reason is Reason.SAMPLE and run.gap_ns > 1.5 * self._frame_ns:
             self._sampled.add(agreement)
+
+    def _in_view(self, xyxy: Boxes) -> Boxes:
+        """Return the boxes (N, 4) that reach into the image."""
+        width, height = self._grid.size_wh
+        return xyxy[(xyxy[:, 2] > 0) & (xyxy[:, 3] > 0) & (xyxy[:, 0] < width) & (xyxy[:, 1] < height)]
 
     def _doubts(self) -> Reason | None:
         """Return whether the tracker needs to see the next frame: an object has just come, or is missed."""
