@@ -172,6 +172,8 @@ def _delivery_rows(deliveries: Mapping[str, Plain]) -> Iterator[tuple[str, str, 
 
 def _flat(value: object) -> str:
     """Nested counts on one line: `gate: in 3, out 2`."""
+    if isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
+        return "; ".join(map(_flat, value))
     if not isinstance(value, Mapping):
         return str(value)
     nested = any(isinstance(inner, Mapping) for inner in value.values())

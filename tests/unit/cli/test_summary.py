@@ -67,6 +67,13 @@ def test_it_gives_the_counts_of_rules_on_one_line_each() -> None:
     assert "  lines-1 gate  gate_in: in 3, out 2" in summary(report(totals=totals)).splitlines()
 
 
+def test_it_gives_what_is_counted_of_several_models_on_one_line() -> None:
+    totals = {"detect-1": {"models": [{"trial": "shadow", "frames": 19}, {"trial": "canary", "frames": 4}]}}
+
+    expected = "  detect-1 models  trial shadow, frames 19; trial canary, frames 4"
+    assert expected in summary(report(totals=totals)).splitlines()
+
+
 def test_it_names_the_files_as_they_are_found_from_here() -> None:
     outputs = [str(Path.cwd() / "out" / "gate.jsonl"), "/tmp/elsewhere.mp4"]
 

@@ -169,7 +169,7 @@ def test_the_operator_stays_when_only_options_change_that_may() -> None:
 def test_all_steps_change_between_the_same_two_batches(steps: Any) -> None:
     pipeline = Pipeline.from_description(described(*steps(0)))
     with pipeline:
-        wait_until(lambda: {name for name, _ in Adjuster.built[0].values} == {"gate", "yard"})
+        wait_until(lambda: {name for name, _ in list(Adjuster.built[0].values)} == {"gate", "yard"})
         for value in range(1, 8):
             pipeline.reload(described(*steps(value)), prove=0).wait(LIMIT_SECONDS)
             wait_for(Adjuster.built[0], value)
@@ -195,7 +195,7 @@ def test_all_steps_change_or_none_does() -> None:
         assert [(one.half, one.value) for one in (operator("a"), operator("b"))] == [(1, 1)] * 2
         assert dict(pipeline.description.elements())["a"] == Adjusted(id="a", value=1)
         pipeline.reload(described(*steps(3)), prove=0).wait(LIMIT_SECONDS)
-        wait_until(lambda: 3 in operator("b").values.values())
+        wait_until(lambda: 3 in list(operator("b").values.values()))
 
     assert values_over_time(operator("b")) == [1, 3]
     assert [message.text for message in messages if message.kind is MessageKind.WARNING] == [
@@ -277,7 +277,7 @@ def test_options_change_on_all_gpus(gpus: Gpus, once: bool) -> None:
 
     pipeline = Pipeline.from_description(described(*steps(0)), gpu=gpus[:2])
     with pipeline:
-        wait_until(lambda: {name for one in Adjuster.built for name, _ in one.values} == {"gate", "yard"})
+        wait_until(lambda: {name for one in Adjuster.built for name, _ in list(one.values)} == {"gate", "yard"})
         for value in range(1, 4):
             pipeline.reload(described(*steps(value)), prove=0).wait(LIMIT_SECONDS)
             assert [one.value for one in Adjuster.built] == [value] * (1 if once else 2)
