@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from sightline_plugins.sources.live.rtsp import Rtsp
     from sightline_plugins.sources.live.v4l2 import V4l2
     from sightline_plugins.sources.pattern import Pattern
+    from sightline_plugins.sources.recorded.element import Recorded
     from sightline_plugins.tile.tile import Tile
     from sightline_plugins.track.multi_camera.element import MultiCamera
     from sightline_plugins.track.track import Track
@@ -112,6 +113,7 @@ _HOMES = {
     "Queue": "sightline_plugins.rules.queue",
     "Read": "sightline_plugins.infer.read",
     "Record": "sightline_plugins.record.record",
+    "Recorded": "sightline_plugins.sources.recorded.element",
     "Redis": "sightline_plugins.delivery.redis",
     "Replay": "sightline_plugins.replay.replay",
     "Rtsp": "sightline_plugins.sources.live.rtsp",
@@ -173,6 +175,7 @@ __all__ = [
     "Queue",
     "Read",
     "Record",
+    "Recorded",
     "Redis",
     "Replay",
     "Rtsp",

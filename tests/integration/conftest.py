@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -32,14 +33,19 @@ def figure(request: pytest.FixtureRequest) -> Record:
 
 
 @pytest.fixture
-def tmpfs(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of one megabyte."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True).returncode:
-        pytest.skip("a small file system cannot be mounted here")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
+def tmpfs() -> Iterator[Path]:
+    """A real file system of one megabyte, in a folder that servers with a user of their own may enter: each pytest that
+    starts on the machine closes the folder of all others to them.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="sightline-small-"))
+    try:
+        folder.chmod(0o755)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True).returncode:
+            pytest.skip("a small file system cannot be mounted here")
+        yield folder
+        subprocess.run(["umount", "-l", folder], check=True)
+    finally:
+        folder.rmdir()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

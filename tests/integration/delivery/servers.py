@@ -59,6 +59,13 @@ class Server:
             self._process.wait(LIMIT_SECONDS)
             self._process = None
 
+    def end(self) -> None:
+        """Ask it to end, and wait until it has."""
+        self._signal(signal.SIGTERM)
+        if self._process is not None:
+            self._process.wait(LIMIT_SECONDS)
+            self._process = None
+
     def hang(self) -> None:
         """Stop it where it is: connections stay open, nothing answers. Returns when it has stopped, which takes a
         moment on a busy machine.
