@@ -59,7 +59,7 @@ class Server:
             self._process.wait(LIMIT_SECONDS)
             self._process = None
 
-    def end(self) -> None:
+    def terminate(self) -> None:
         """Ask it to end, and wait until it has."""
         self._signal(signal.SIGTERM)
         if self._process is not None:

@@ -174,7 +174,7 @@ def mqtt(folder: Path) -> Iterator[Destination]:
         wait_until(lambda: "Sending SUBACK to reader" in server.log)
         try:
             step = {"mqtt": {"url": f"mqtt://127.0.0.1:{server.port}", "timeout": "2s"}}
-            yield Destination(step, server.end, server.start, lambda: received)
+            yield Destination(step, server.terminate, server.start, lambda: received)
         finally:
             reader.disconnect()
             reader.loop_stop()
