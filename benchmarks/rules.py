@@ -55,6 +55,7 @@ AREAS: Sequence[tuple[str, type[Element], Mapping[str, Any]]] = (
     ("direction", Direction, {"allowed": 90}),
     ("stopped", Stopped, {"after": "1s"}),
     ("speed", Speed, {"ground": _GROUND, "limit": 30}),
+    ("speed, near", Speed, {"ground": _GROUND, "limit": 30, "near": {"distance": 1}}),
     ("left_objects", LeftObjects, {"after": "1s", "owners": ["guard"]}),
 )
 """What is measured, the element, and the options of each area beside its polygon."""

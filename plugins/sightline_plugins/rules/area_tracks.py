@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -66,8 +67,8 @@ class AreaTracks:
 
     def known(self, area: Indices, track_id: Ids) -> Indices:
         """Return the rows (P,) of pairs, -1 for those that have none."""
-        find = self._rows.get
-        return np.array([find(pair, -1) for pair in zip(area.tolist(), track_id.tolist(), strict=True)], np.intp)
+        pairs = zip(area.tolist(), track_id.tolist(), strict=True)
+        return np.array(list(map(self._rows.get, pairs, repeat(-1))), np.intp)
 
     def see(self, rows: Indices, area: Indices, track_id: Ids, *, now_ns: int) -> tuple[Indices, Mask]:
         """Return the rows (P,) of pairs that are seen now, given those that are `known`, and which are new (P,)."""

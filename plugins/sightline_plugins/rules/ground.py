@@ -111,12 +111,6 @@ class GroundPlane:
     matrix: Floats
     least_depth: float = 0.0
 
-    def places(self, points: Floats) -> Floats:
-        """Return where points (..., 2) in pixels are, in metres; they have to be on the ground."""
-        mapped = points @ self.matrix[:, :2].T + self.matrix[:, 2]
-        places: Floats = mapped[..., :2] / mapped[..., 2:]
-        return places
-
 
 def _depths(matrix: Floats, points: Floats) -> Floats:
     depths: Floats = points @ matrix[2, :2] + matrix[2, 2]

@@ -76,3 +76,21 @@ EXPORT void mark_near_boxes(ptrdiff_t points, ptrdiff_t boxes, const double *poi
         }
     }
 }
+
+/* Which objects in the same area are not farther apart than its `reach`: the numbers of `first` and `second`, and how far
+ * they are `apart`. `order` has the objects area by area. Returns how many pairs there are; the arrays have room for all. */
+EXPORT ptrdiff_t close_pairs(ptrdiff_t objects, const int64_t *order, const int64_t *area, const double *places,
+                             const double *reach, int64_t *first, int64_t *second, double *apart) {
+    ptrdiff_t pairs = 0;
+    for (ptrdiff_t one = 0; one < objects; one++)
+        for (ptrdiff_t other = one + 1; other < objects && area[order[other]] == area[order[one]]; other++) {
+            const double *here = places + 2 * order[one], *there = places + 2 * order[other];
+            double distance = hypot(here[0] - there[0], here[1] - there[1]);
+            if (distance <= reach[area[order[one]]]) {
+                first[pairs] = order[one];
+                second[pairs] = order[other];
+                apart[pairs++] = distance;
+            }
+        }
+    return pairs;
+}

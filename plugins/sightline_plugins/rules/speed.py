@@ -121,8 +121,8 @@ class StreamSpeed(StreamMotion):
     """How fast the objects in the areas of a stream are. Speeds are kept in metres a second."""
 
     def __init__(self, rule: Speed, earlier: StreamMotion | None = None) -> None:
-        self._nearness: dict[int, Nearness] = {}
-        """Who is near whom, by area, where that is asked for."""
+        self._nearness = Nearness()
+        """Who is near whom, in areas where that is asked for."""
         self.table = AreaTracks(
             {
                 "count": 0,
@@ -139,15 +139,17 @@ class StreamSpeed(StreamMotion):
     def take(self) -> None:
         self._window_ns = np.array([area.window for area in self.areas], np.int64)
         self._limit = np.array([np.nan if area.limit is None else area.limit for area in self.areas], np.float64)
+        self._limited = [area.limit is not None for area in self.areas]
         self._factor = _PER_SECOND[self.rule.unit]
-        for number, area in enumerate(self.areas):
-            if area.near is not None:
-                self._nearness.setdefault(number, Nearness())
+        near = [area.near for area in self.areas]
+        self._asks = [one is not None for one in near]
+        self._asked = np.array(self._asks)
+        self._distance = np.array([0.0 if one is None else one.distance for one in near])
+        self._after_ns = np.array([0 if one is None else one.after for one in near], np.int64)
 
     def take_size(self, size_wh: tuple[int, int]) -> None:
-        self._planes = [area.ground.plane(size_wh, pixels=self.rule.pixels) for area in self.areas]
         self._grounds = Grounds.of(
-            self._planes,
+            [area.ground.plane(size_wh, pixels=self.rule.pixels) for area in self.areas],
             anchors=anchor_fractions(area.anchor for area in self.areas),
             window_ns=self._window_ns,
             longest_ns=_LONGEST * self._window_ns,
@@ -172,35 +174,27 @@ class StreamSpeed(StreamMotion):
         return events + self._near(seen, on_ground)
 
     def is_idle(self) -> bool:
-        return super().is_idle() and all(own.is_idle() for own in self._nearness.values())
+        return super().is_idle() and self._nearness.is_idle()
 
     def stop(self, stopped: Mask, now_ns: int) -> list[AreaEvent]:
         super().stop(stopped, now_ns)
-        return [
-            self._near_event(number, change)
-            for number, own in self._nearness.items()
-            if stopped[number]
-            for change in own.clear()
-        ]
+        ended = self._nearness.clear(set(np.flatnonzero(stopped).tolist()))
+        return [self._near_event(number, change) for number, change in ended]
 
     def forget(self, forgotten: Mask) -> None:
-        for number in self.table.area[forgotten].tolist():
-            if number in self._nearness:
-                self._nearness[number].clear()
+        self._nearness.clear(set(self.table.area[forgotten].tolist()))
         super().forget(forgotten)
 
     def renumber(self, moved: Mapping[int, int]) -> None:
         super().renumber(moved)
-        self._nearness = {moved[number]: own for number, own in self._nearness.items() if number in moved}
+        self._nearness.renumber(moved)
 
     def save(self) -> Saved:
-        return {**super().save(), "nearness": {str(number): own.save() for number, own in self._nearness.items()}}
+        return {**super().save(), "nearness": self._nearness.save()}
 
     def restore_tracks(self, saved: Saved, moved: Mapping[int, int]) -> None:
         super().restore_tracks(saved, moved)
-        for before, number in moved.items():
-            if number in self._nearness:
-                self._nearness[number].restore(saved["nearness"][str(before)])
+        self._nearness.restore(saved["nearness"], moved)
 
     def positions(self, rows: Indices) -> Floats:
         positions: Floats = self.table["points"][rows, (self.table["count"][rows] - 1) % SAMPLES]
@@ -210,14 +204,16 @@ class StreamSpeed(StreamMotion):
         """Return how many objects were `measured` and `over` the limit in each area, how many pairs are `near`, and the
         `mean` speed in whole units.
         """
-        counts = {}
-        for number, (name, tally) in enumerate(self.present_tally()):
+        factor, near = self._factor, self._nearness.counted()
+        counts: dict[str, dict[str, int]] = {}
+        for number, (name, is_limited, is_asked) in enumerate(zip(self.names, self._limited, self._asks, strict=True)):
+            tally = self.tally[name]
             own = counts[name] = {"measured": int(tally["measured"])}
-            if self.areas[number].limit is not None:
+            if is_limited:
                 own["over"] = int(tally["over"])
-            if number in self._nearness:
-                own["near"] = len(self._nearness[number])
-            own["mean"] = round(_mean(tally) * self._factor)
+            if is_asked:
+                own["near"] = near.get(number, 0)
+            own["mean"] = round(_mean(tally) * factor)
         return counts
 
     def _measure(self, rows: Indices, noise: Floats, *, now_ns: int) -> list[AreaEvent]:
@@ -249,29 +245,27 @@ class StreamSpeed(StreamMotion):
 
     def _count(self, area: Indices, **values: Floats | Mask) -> None:
         """Add values (N,) of objects in areas (N,) to what is counted, by name."""
-        sums = {name: np.bincount(area, own, minlength=len(self.areas)).tolist() for name, own in values.items()}
-        for number in np.flatnonzero(np.bincount(area, minlength=len(self.areas))).tolist():
-            tally = self.tally[self.names[number]]
-            for name, own in sums.items():
-                tally[name] += own[number]
+        for name, own in values.items():
+            sums = np.bincount(area, own, minlength=len(self.areas))
+            numbers = np.flatnonzero(sums)
+            for number, more in zip(numbers.tolist(), sums[numbers].tolist(), strict=True):
+                self.tally[self.names[number]][name] += more
 
     def _near(self, seen: SeenPairs, on_ground: Mask) -> list[AreaEvent]:
         """Return the events of who comes near whom, or parts."""
-        events: list[AreaEvent] = []
-        for number, own in self._nearness.items():
-            here = np.flatnonzero(on_ground & (seen.area == number))
-            if not seen.active[number] or (own.is_idle() and not len(here)):
-                continue
-            near = self.areas[number].near
-            changes = own.update(
-                seen.track_id[here],
-                self._planes[number].places(seen.points[here]),
-                distance=near.distance,
-                after_ns=near.after,
-                now_ns=seen.now_ns,
-            )
-            events += [self._near_event(number, change) for change in changes]
-        return events
+        here = np.flatnonzero(on_ground & self._asked[seen.area])
+        if not len(here) and self._nearness.is_idle():
+            return []
+        area = seen.area[here]
+        changes = self._nearness.update(
+            area,
+            seen.track_id[here],
+            self._grounds.places(area, seen.points[here]),
+            distance=self._distance,
+            after_ns=self._after_ns,
+            now_ns=seen.now_ns,
+        )
+        return [self._near_event(number, change) for number, change in changes]
 
     def _event(self, row: int) -> AreaEvent:
         table, number = self.table, int(self.table.area[row])

@@ -62,6 +62,13 @@ class Grounds:
         held: Mask = points[:, 0] * x + points[:, 1] * y + one > least
         return held
 
+    def places(self, area: Indices, points: Floats) -> Floats:
+        """Return where points (N, 2) in pixels, on the ground of areas (N,), are in metres (N, 2)."""
+        rows = self.columns[area, :9].reshape(-1, 3, 3)
+        mapped = rows[:, :, 0] * points[:, :1] + rows[:, :, 1] * points[:, 1:] + rows[:, :, 2]
+        places: Floats = mapped[:, :2] / mapped[:, 2:]
+        return places
+
 
 def fit_speeds(
     rows: Indices,

@@ -13,6 +13,7 @@ from sightline.graph import Site
 from sightline.media import Batch
 from sightline_plugins.rules.ground import Ground
 from sightline_plugins.rules.speed import Speed
+from sightline_plugins.rules.speed_fit import Grounds
 
 FRAME = [(500, 250), (780, 250), (1180, 700), (100, 700)]
 """A strip of road 7 metres wide and 40 long, that a camera sees from 6 metres above or so."""
@@ -143,10 +144,17 @@ def test_nothing_is_measured_above_the_horizon_or_of_who_has_just_come() -> None
     assert missing[objects.track_id == 2].tolist() == [True] * 13 + [False] * 63
 
 
-def test_the_plane_maps_points() -> None:
-    plane = Ground.model_validate(ROAD).plane(SIZE_WH, pixels=False)
+def test_grounds_map_points_of_their_areas() -> None:
+    road = Ground.model_validate(ROAD).plane(SIZE_WH, pixels=False)
+    above = Ground.model_validate({"from": [0, 0], "to": [1, 0], "length": SIZE_WH[0] / 10}).plane(
+        SIZE_WH, pixels=False
+    )
+    unused = np.zeros(2, np.int64)
+    grounds = Grounds.of([road, above], anchors=np.zeros((2, 2)), window_ns=unused, longest_ns=unused)
+    points = np.array(FRAME, np.float64)
 
-    assert plane.places(np.array(FRAME, np.float64)) == pytest.approx(np.array(ROAD_METRES, np.float64), abs=1e-9)
+    assert grounds.places(np.zeros(4, np.intp), points) == pytest.approx(np.array(ROAD_METRES, np.float64), abs=1e-9)
+    assert grounds.places(np.ones(4, np.intp), points) == pytest.approx(points / 10)
 
 
 @pytest.mark.parametrize(

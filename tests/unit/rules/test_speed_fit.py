@@ -25,7 +25,8 @@ def plain(
 ) -> tuple[Floats, Floats]:
     """Speeds and uncertainties of N tracks at points (N, K, 2) at times (N, K), where `used` (N, K)."""
     safe = np.where(used[..., None], points, points[np.arange(len(points)), used.argmax(axis=1)][:, None])
-    places = plane.places(safe)
+    mapped = safe @ plane.matrix[:, :2].T + plane.matrix[:, 2]
+    places = mapped[..., :2] / mapped[..., 2:]
     depth = (safe @ plane.matrix[2, :2] + plane.matrix[2, 2])[..., None, None]
     slopes = (plane.matrix[:2, :2] - places[..., :, None] * plane.matrix[2, :2]) / depth
     inverse_slopes = np.linalg.inv(slopes)
