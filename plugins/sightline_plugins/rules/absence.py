@@ -15,6 +15,7 @@ from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaFrame, AreaRule, AreaWatch, Data, StreamAreas, Tally, seconds
 from sightline_plugins.rules.containment import Area
 from sightline_plugins.rules.shapes import Shape
+from sightline_plugins.rules.stays import NEVER_NS
 
 
 class WatchedArea(Area):
@@ -69,6 +70,7 @@ class AbsenceWatch(AreaWatch[WatchedArea, AbsenceTally]):
         self._empty_ns = 0
         """How long nobody has been seen inside, without the rest of long gaps."""
         self._last_ns: int | None = None
+        """When nobody was seen inside last, or somebody came or went."""
         self._inside = 0
         self._is_absent = False
 
@@ -81,6 +83,7 @@ class AbsenceWatch(AreaWatch[WatchedArea, AbsenceTally]):
             self._empty_ns = 0
         seen = frame.seen()
         self._last_ns, self._inside = frame.now_ns, len(seen)
+        self.wake_ns = NEVER_NS if seen else 0
         if self._is_absent and (seen or not frame.is_active):
             self._count()
             data: Data = {"state": "present", "seconds": seconds(self._empty_ns)}

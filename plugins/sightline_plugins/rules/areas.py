@@ -7,7 +7,7 @@ A rule on areas is one module: its options (an `Area`, and an `AreaRule` that ho
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
@@ -20,7 +20,8 @@ from sightline.graph.tracked_objects import TrackedObjects
 from sightline.media.boxes import Boxes
 from sightline.media.frame import NANOSECONDS
 from sightline.media.time import Duration
-from sightline_plugins.rules.containment import Area, Containment, tracks_by_area
+from sightline_plugins.rules.containment import Area, Containment
+from sightline_plugins.rules.presence import Presence
 from sightline_plugins.rules.shapes import ShapeRule, continued_tally, drawings, former_names, places_of
 from sightline_plugins.rules.stays import NOBODY, Stay, Stays
 from sightline_plugins.rules.track_table import Ids
@@ -53,11 +54,10 @@ class AreaFrame:
     """Who is in one area on one frame.
 
     `stays` holds the open stays by track in the order in which they began, those of hidden tracks too. `missing` are
-    the tracks of those that are not seen inside, and `outside` those of them that were seen elsewhere since. `entered`
+    the tracks of those that are not seen inside, and `hidden` those of them that were not seen elsewhere. `entered`
     and `left` are the stays that began and ended with this frame, or by an edit before it (`is_unjudged`). `rows` has
-    the row of every track on the frame in `xyxy` ((N, 4) in pixels), where the area's anchor is at `fractions` of a
-    box. When the rule is not active by its schedule, and when the stream ends, it is not `is_active`: nobody is there,
-    and what lasts has to end.
+    the row of every track on the frame in `xyxy` ((N, 4) in pixels). When the rule is not active by its schedule, and
+    when the stream ends, it is not `is_active`: nobody is there, and what lasts has to end.
     """
 
     now_ns: int
@@ -65,11 +65,10 @@ class AreaFrame:
     size_wh: tuple[int, int]
     stays: Mapping[int, Stay]
     missing: Set[int]
-    outside: Set[int]
+    hidden: Set[int]
     entered: Sequence[Stay]
     left: Sequence[Stay]
     rows: Mapping[int, int]
-    fractions: tuple[float, float]
     xyxy: Boxes
 
     def seen(self) -> list[int]:
@@ -78,13 +77,21 @@ class AreaFrame:
             return list(self.stays)
         return [track_id for track_id in self.stays if track_id not in self.missing]
 
+    def outside(self) -> Set[int]:
+        """Return the missing tracks that were seen elsewhere since."""
+        return self.missing - self.hidden if self.missing else NOBODY
+
 
 A = TypeVar("A", bound=Area)
 T = TypeVar("T", bound=Tally)
 
 
 class AreaWatch(ABC, Generic[A, T]):
-    """The rule of one area on one stream: its state. `update` is called with every frame, in order."""
+    """The rule of one area on one stream: its state.
+
+    `update` is called in order with the frames on which it may have changed who is there or missing, and with all those
+    from `wake_ns` on.
+    """
 
     longest_outside_ns: ClassVar[int] = 0
     """A stay goes on while its track is seen outside for less than this, and for less than `gone`."""
@@ -93,6 +100,8 @@ class AreaWatch(ABC, Generic[A, T]):
         self.name, self.area, self.tally = name, area, tally
         self.stays = Stays()
         self.is_resting = False
+        self.wake_ns = 0
+        """When something may happen although nobody comes or goes; `update` sets it."""
 
     @abstractmethod
     def update(self, frame: AreaFrame) -> Iterator[RuleEvent]:
@@ -120,6 +129,7 @@ class StreamAreas(StreamRule, Generic[W]):
     def __init__(self, options: AreaRule, earlier: StreamAreas[W] | None = None) -> None:
         self._take(options)
         self._containment = Containment(list(self._areas.values()), pixels=self._pixels)
+        self._presence = Presence()
         self._last: TrackedObjects | None = None
         """The objects of the latest frames."""
         self._last_ns: int | None = None
@@ -140,39 +150,33 @@ class StreamAreas(StreamRule, Generic[W]):
 
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
         """Convert the areas to pixels of frames of that size."""
+        self._presence.forget()
         return dict(zip(self._areas, self._containment.place(size_wh), strict=True))
 
     def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
         """Yield what happened in the areas on each frame."""
         inside, counted = self._containment.judge(tracks)
-        fractions = self._containment.fractions
         self._last = tracks
         for frame, (now_ns, own) in enumerate(zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True)):
             active = None if tracks.active is None else tracks.active[frame].tolist()
-            track_id = tracks.track_id[own]
-            ids = track_id.tolist()
-            self.see(track_id, tracks.xyxy[own], now_ns)
-            here = tracks_by_area(track_id, inside[own])
-            is_same = np.array_equal(inside[own], counted[own])
+            track_id, xyxy = tracks.track_id[own], tracks.xyxy[own]
+            self.see(track_id, xyxy, now_ns)
+            changed = self._presence.take(track_id, inside[own], counted[own])
             self._interval_ns = 0 if self._last_ns is None else max(0, now_ns - self._last_ns)
             self._last_ns = now_ns
-            yield self._watch(
-                now_ns,
-                active,
-                dict(zip(ids, range(len(ids)), strict=True)),
-                here,
-                here if is_same else tracks_by_area(track_id, counted[own]),
-                fractions,
-                tracks.xyxy[own],
-            )
+            yield self._watch(now_ns, active, changed, xyxy)
 
     def see(self, track_id: Ids, xyxy: Boxes, now_ns: int) -> None:
         """Take the tracks (N,) of the next frame and their boxes (N, 4) in pixels, before the watches get it: for what
         a rule asks of all areas at once.
         """
 
-    def look(self, frames: Sequence[tuple[W, AreaFrame]]) -> None:
-        """Take who is in all areas, before the watches get it: for the same purpose."""
+    def look(self, frames: Mapping[int, AreaFrame], *, xyxy: Boxes, now_ns: int) -> Collection[int]:
+        """Take who is in the areas (by number) whose watches get the next frame, before they get it: for the same
+        purpose. Return which others have to get it, too.
+        """
+        del frames, xyxy, now_ns
+        return ()
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
         """Return the counts of each area."""
@@ -201,6 +205,7 @@ class StreamAreas(StreamRule, Generic[W]):
         last_ids, inside, counted = self._containment.change(
             list(self._areas.values()), pixels=self._pixels, places=places, redrawn=redrawn, last=last
         )
+        self._presence.forget()
         self.watches = []
         for number, ((name, area), place) in enumerate(zip(self._areas.items(), places, strict=True)):
             watch = self.make_watch(name, area, self.tally[name]) if place is None else watches[place]
@@ -242,68 +247,70 @@ class StreamAreas(StreamRule, Generic[W]):
 
     def end(self) -> None:
         """Count what lasts until now, and forget the tracks."""
+        self._presence.forget()
         if self._containment.size_wh is not None:
             none = [False] * len(self.watches)
             end_ns = (self._last_ns or 0) + self._interval_ns
-            self._watch(end_ns, none, {}, {}, {}, self._containment.fractions, np.zeros((0, 4), np.float32))
+            self._watch(end_ns, none, NOBODY, np.zeros((0, 4), np.float32))
         self._containment.clear()
         self._last = None
 
     def _take(self, options: AreaRule) -> None:
         self._areas, self._pixels, self._gone_ns = options.areas, options.pixels, options.gone
 
-    def _watch(
-        self,
-        now_ns: int,
-        active: Sequence[bool] | None,
-        visible: Mapping[int, int],
-        inside: Mapping[int, set[int]],
-        counted: Mapping[int, set[int]],
-        fractions: Sequence[tuple[float, float]],
-        xyxy: Boxes,
-    ) -> list[RuleEvent]:
-        assert self._containment.size_wh is not None
-        size_wh = self._containment.size_wh
-        frames: list[tuple[W, AreaFrame]] = []
+    def _watch(self, now_ns: int, active: Sequence[bool] | None, changed: Set[int], xyxy: Boxes) -> list[RuleEvent]:
+        """Return the events of a frame, on which others are in the areas `changed` than on the one before."""
+        presence, gone_ns = self._presence, self._gone_ns
+        outside_ns = min(self.watches[0].longest_outside_ns, gone_ns) if self.watches else 0
+        frames: dict[int, AreaFrame] = {}
         for number, watch in enumerate(self.watches):
-            is_active = active is None or active[number]
-            if not is_active and watch.is_resting:
+            is_active, stays = active is None or active[number], watch.stays
+            entered = left = _NO_STAYS
+            if is_active:
+                is_same = number not in changed and not watch.is_resting
+                if is_same and stays.rests(now_ns, came=presence.came, gone_ns=gone_ns, outside_ns=outside_ns):
+                    if now_ns < watch.wake_ns:
+                        continue
+                else:
+                    entered, left = stays.update(
+                        now_ns,
+                        inside=presence.inside[number],
+                        counted=presence.counted[number],
+                        visible=presence.rows.keys(),
+                        gone_ns=gone_ns,
+                        outside_ns=outside_ns,
+                    )
+            elif watch.is_resting:
                 continue
-            watch.is_resting = not is_active
-            stays, here = watch.stays, inside.get(number, NOBODY)
-            if not is_active:
-                entered, left = _NO_STAYS, stays.close(now_ns)
-            elif not stays.are_those(here):
-                entered, left = stays.update(
-                    now_ns,
-                    inside=here,
-                    counted=counted.get(number, NOBODY),
-                    visible=visible.keys(),
-                    gone_ns=self._gone_ns,
-                    outside_ns=min(watch.longest_outside_ns, self._gone_ns),
-                )
             else:
-                entered, left = _NO_STAYS, _NO_STAYS
-            outside = stays.missing - stays.hidden if stays.missing else NOBODY
-            frame = AreaFrame(
-                now_ns,
-                is_active,
-                size_wh,
-                stays.open,
-                stays.missing,
-                outside,
-                entered,
-                left,
-                visible,
-                fractions[number],
-                xyxy,
-            )
-            frames.append((watch, frame))
-        self.look(frames)
+                left = stays.close(now_ns)
+            watch.is_resting = not is_active
+            frames[number] = self._frame(number, xyxy, now_ns, entered, left)
+        others = self.look(frames, xyxy=xyxy, now_ns=now_ns)
+        for number in others:
+            if number not in frames:
+                frames[number] = self._frame(number, xyxy, now_ns, _NO_STAYS, _NO_STAYS)
         events: list[RuleEvent] = []
-        for watch, frame in frames:
-            events += watch.update(frame)
+        for number in sorted(frames) if others else frames:
+            events += self.watches[number].update(frames[number])
         return events
+
+    def _frame(self, number: int, xyxy: Boxes, now_ns: int, entered: Sequence[Stay], left: Sequence[Stay]) -> AreaFrame:
+        watch = self.watches[number]
+        stays = watch.stays
+        assert self._containment.size_wh is not None
+        return AreaFrame(
+            now_ns,
+            not watch.is_resting,
+            self._containment.size_wh,
+            stays.open,
+            stays.missing,
+            stays.hidden,
+            entered,
+            left,
+            self._presence.rows,
+            xyxy,
+        )
 
 
 Data: TypeAlias = dict[str, str | int | float]

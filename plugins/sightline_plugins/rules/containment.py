@@ -69,7 +69,7 @@ class Containment:
         margins = [area.margin for area in self._areas]
         self._settling.place(
             corners,
-            fractions=self._fractions,
+            fractions=self.fractions,
             margins=fixed_margins(margins, height=1 if self._pixels else size_wh[1]),
             widths=measured_widths(margins),
         )
@@ -84,11 +84,6 @@ class Containment:
             seen = seen[:, : len(self._areas)]
             inside, counted = inside & seen, counted & seen
         return inside, counted
-
-    @property
-    def fractions(self) -> list[tuple[float, float]]:
-        """Where the anchor of each area is, in fractions of a box's width and height."""
-        return [(x, y) for x, y in self._fractions.tolist()]
 
     def change(
         self,
@@ -137,7 +132,8 @@ class Containment:
 
     def _take(self, areas: Sequence[Area], pixels: bool) -> None:
         self._areas, self._pixels = areas, pixels
-        self._fractions = anchor_fractions(area.anchor for area in areas)
+        self.fractions = anchor_fractions(area.anchor for area in areas)
+        """Where the anchor of each area is (Z, 2), in fractions of a box's width and height."""
         self._areas_of: dict[tuple[str, ...], list[int]] = {}
         """The numbers of the areas for each set of classes."""
         for number, area in enumerate(areas):

@@ -78,13 +78,15 @@ class CrowdWatch(AreaWatch[CrowdArea, CrowdTally]):
         area, crowd = self.area, self._crowd
         self._occupancy = len(frame.stays)
         self.tally.largest = max(self.tally.largest, self._occupancy)
-        clear_after = area.after if area.clear_after is None else area.clear_after
-        if not crowd.update(
+        clear_after_ns = area.after if area.clear_after is None else area.clear_after
+        has_changed = crowd.update(
             frame.now_ns,
             holds=self._occupancy >= area.at_least,
             after_ns=area.after,
-            clear_after_ns=clear_after if frame.is_active else 0,
-        ):
+            clear_after_ns=clear_after_ns if frame.is_active else 0,
+        )
+        self.wake_ns = crowd.due_ns(after_ns=area.after, clear_after_ns=clear_after_ns)
+        if not has_changed:
             return
         data: Data = {"state": "cleared", "occupancy": self._occupancy}
         if crowd.is_on:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from sightline.graph.state import Saved
 from sightline.media.boxes import Boxes
 from sightline_plugins.native import POINTER, SIZE, function, pointer
-from sightline_plugins.rules.geometry import Floats
+from sightline_plugins.rules.geometry import Floats, Mask
 from sightline_plugins.rules.polygons import Polygons
 from sightline_plugins.rules.track_table import Ids, TrackTable
 
@@ -58,11 +58,9 @@ class Exits:
                     pointer(self._segments),
                     pointer(met),
                 )
-            for row, place in np.argwhere(met).tolist():
-                found.setdefault(self._lines[place], set()).add(int(track_id[row]))
+            _add(found, self._lines, track_id, met)
         if self._polygons is not None:
-            for row, place in np.argwhere(self._polygons.inside(xyxy)).tolist():
-                found.setdefault(self._areas[place], set()).add(int(track_id[row]))
+            _add(found, self._areas, track_id, self._polygons.inside(xyxy))
         return found
 
     def save(self) -> Saved:
@@ -87,3 +85,10 @@ class Exits:
         before[is_new] = xyxy[is_new]
         tracks["last"][rows] = xyxy
         return before
+
+
+def _add(found: dict[int, set[int]], queues: Sequence[int], track_id: Ids, mask: Mask) -> None:
+    """Add the tracks (N,) of a mask (N, K) to those of these queues (K,)."""
+    rows, places = np.divmod(np.flatnonzero(mask), len(queues))
+    for own_id, place in zip(track_id[rows].tolist(), places.tolist(), strict=True):
+        found.setdefault(queues[place], set()).add(own_id)

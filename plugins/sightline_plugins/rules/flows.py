@@ -16,6 +16,7 @@ from sightline.media.time import Duration
 from sightline_plugins.rules.areas import AreaFrame, AreaRule, AreaWatch, Data, StreamAreas, Tally, seconds
 from sightline_plugins.rules.containment import Area
 from sightline_plugins.rules.shapes import Shape, former_names
+from sightline_plugins.rules.stays import NEVER_NS
 
 _MOST_TRIPS = 10_000
 
@@ -176,6 +177,7 @@ class FlowWatch(AreaWatch[FlowArea, FlowTally]):
 
     def update(self, frame: AreaFrame) -> Iterator[RuleEvent]:
         """Yield the trips that led here."""
+        self.wake_ns = NEVER_NS
         for stay in frame.left:
             self.trips.leave(self.name, stay.track_id, frame.now_ns if stay.absent_ns is None else stay.absent_ns)
         for stay in frame.entered:

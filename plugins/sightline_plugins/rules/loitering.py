@@ -101,9 +101,7 @@ class LoiteringWatch(StandingWatch[LoiteringArea, LoiteringTally]):
                 yield self._end(track_id, ended.get(track_id, now_ns))
         self._inside = len(frame.stays) - len(frame.missing)
         stood = self._stayed(frame) if self.area.within is None else self.stood
-        if not stood and not self._since_ns:
-            return
-        for track_id in frame.seen():
+        for track_id in frame.seen() if stood or self._since_ns else ():
             if track_id not in stood:
                 if track_id in self._since_ns:
                     yield self._end(track_id, now_ns)
@@ -111,6 +109,7 @@ class LoiteringWatch(StandingWatch[LoiteringArea, LoiteringTally]):
                 since_ns = self._since_ns[track_id] = max(frame.stays[track_id].entered_ns, stood[track_id])
                 self.tally.loiterers += 1
                 yield self._event("began", track_id, now_ns - since_ns, Part.BEGIN)
+        self.wake_ns = self._next_ns(frame) if self.area.within is None else NEVER_NS
 
     def counts(self) -> Mapping[str, int]:
         return {INSIDE: self._inside, "loiterers": self.tally.loiterers}
@@ -131,6 +130,13 @@ class LoiteringWatch(StandingWatch[LoiteringArea, LoiteringTally]):
         latest_ns = frame.now_ns - self.area.after
         stays = takewhile(lambda stay: stay.entered_ns <= latest_ns, frame.stays.values())
         return {stay.track_id: stay.entered_ns for stay in stays}
+
+    def _next_ns(self, frame: AreaFrame) -> int:
+        """Return when the next of those who are seen inside has been there for long enough."""
+        for track_id, stay in frame.stays.items():
+            if track_id not in frame.missing and track_id not in self._since_ns:
+                return stay.entered_ns + self.area.after
+        return NEVER_NS
 
     def _end(self, track_id: int, left_ns: int) -> RuleEvent:
         lasted_ns = left_ns - self._since_ns.pop(track_id)

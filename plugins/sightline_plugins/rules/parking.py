@@ -18,7 +18,7 @@ from sightline_plugins.rules.areas import AreaFrame, AreaRule, Data, Tally, seco
 from sightline_plugins.rules.containment import Area
 from sightline_plugins.rules.shapes import Anchor, Shape
 from sightline_plugins.rules.standing_areas import StandingWatch, StreamStandingAreas
-from sightline_plugins.rules.stays import Stay
+from sightline_plugins.rules.stays import NEVER_NS, Stay
 
 _SWITCH_NS = 3_000_000_000
 """A track that appears this soon after another one vanished in the same place is the same object, and one that is seen
@@ -123,6 +123,7 @@ class ParkingWatch(StandingWatch[ParkingPlace, ParkingTally]):
 
     def update(self, frame: AreaFrame) -> Iterator[RuleEvent]:
         """Yield that the place has been taken, is free, or is occupied for too long."""
+        self.wake_ns = NEVER_NS
         if self.holder is None and not self.stood:
             return
         standing = self._stand(frame)
@@ -142,6 +143,8 @@ class ParkingWatch(StandingWatch[ParkingPlace, ParkingTally]):
             self._is_overtime = frame.now_ns - self._since_ns >= limit_ns
             if self._is_overtime:
                 yield self._event("overtime", frame.now_ns, Part.MOMENT)
+            else:
+                self.wake_ns = self._since_ns + limit_ns
 
     def counts(self) -> Mapping[str, int]:
         return {"occupied": int(self.holder is not None), "parked": self.tally.parked}

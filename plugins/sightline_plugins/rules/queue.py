@@ -20,14 +20,13 @@ from sightline_plugins.rules.containment import Area
 from sightline_plugins.rules.exits import POINTS_OF_A_LINE, Exits
 from sightline_plugins.rules.shapes import Location, Point, Shape, anchor_fractions, in_pixels, simple_polygon
 from sightline_plugins.rules.standing_areas import StandingWatch, StreamStandingAreas
-from sightline_plugins.rules.stays import NEVER_NS, Held, Stay
+from sightline_plugins.rules.stays import NEVER_NS, NOBODY, Held, Stay
 from sightline_plugins.rules.track_table import Ids
 
 _MOST_WAITS = 50
 """Mean and percentile are those of so many latest waits."""
 _WINDOW_NS = 1_000_000_000
 """Speed is that of the last second."""
-_NOBODY: frozenset[int] = frozenset()
 
 
 class QueueArea(Area):
@@ -133,7 +132,7 @@ class QueueWatch(StandingWatch[QueueArea, QueueTally]):
 
     def __init__(self, name: str, area: QueueArea, tally: QueueTally) -> None:
         super().__init__(name, area, tally)
-        self.at_exit: Set[int] = _NOBODY
+        self.at_exit: Set[int] = NOBODY
         """Who has reached the exit with this frame, in the queue or not."""
         self._side = 0.0
         self._joined: set[int] = set()
@@ -145,6 +144,12 @@ class QueueWatch(StandingWatch[QueueArea, QueueTally]):
         self._shown_waits: list[int] | None = None
         """The waits of which mean and percentile are known."""
         self._mean_wait = self._p90_wait = 0
+
+    def reach(self, track_id: Set[int]) -> None:
+        """Take who has reached the exit with the next frame."""
+        self.at_exit = track_id
+        if not track_id.isdisjoint(self._joined) and (track_id & self._joined) - self._served:
+            self.wake_ns = 0
 
     @property
     def span_ns(self) -> int:
@@ -171,13 +176,14 @@ class QueueWatch(StandingWatch[QueueArea, QueueTally]):
             if stay.track_id not in frame.stays:
                 self._forget(stay.track_id)
         joining = () if len(self._joined) == len(frame.stays) else self._join(frame)
+        self.wake_ns = NEVER_NS if self.area.speed is None or not joining else 0
         for track_id in self._arrived(joining):
             self._served.add(track_id)
             stay = frame.stays[track_id]
             if not stay.is_placed:
                 yield self._count(track_id, frame.now_ns - stay.entered_ns, is_served=True)
         joined, served = self._joined, self._served
-        outside = len((frame.outside & joined) - served) if frame.outside else 0
+        outside = len((frame.outside() & joined) - served) if frame.missing else 0
         self._length = len(joined) - len(served) - outside
         if self._length > self.tally.longest_queue:
             self.tally.longest_queue = self._length
@@ -259,13 +265,18 @@ class QueueWatch(StandingWatch[QueueArea, QueueTally]):
 
     def _limits(self, frame: AreaFrame) -> Iterator[RuleEvent]:
         area, after_ns = self.area, self.area.after if frame.is_active else 0
-        is_long = area.length_limit is not None and self._length >= area.length_limit
-        if self._long.update(frame.now_ns, holds=is_long, after_ns=after_ns, clear_after_ns=after_ns):
-            yield self._limit_event("queue", {"length": self._length}, is_on=self._long.is_on)
-        wait_ns = self._longest_wait(frame)
-        is_slow = area.wait_limit is not None and wait_ns >= area.wait_limit
-        if self._slow.update(frame.now_ns, holds=is_slow, after_ns=0, clear_after_ns=0):
-            yield self._limit_event("wait", {"wait_seconds": seconds(wait_ns)}, is_on=self._slow.is_on)
+        if area.length_limit is not None or not self._long.is_clear:
+            is_long = area.length_limit is not None and self._length >= area.length_limit
+            if self._long.update(frame.now_ns, holds=is_long, after_ns=after_ns, clear_after_ns=after_ns):
+                yield self._limit_event("queue", {"length": self._length}, is_on=self._long.is_on)
+            self.wake_ns = min(self.wake_ns, self._long.due_ns(after_ns=after_ns, clear_after_ns=after_ns))
+        if area.wait_limit is not None or not self._slow.is_clear:
+            wait_ns = self._longest_wait(frame)
+            is_slow = area.wait_limit is not None and wait_ns >= area.wait_limit
+            if self._slow.update(frame.now_ns, holds=is_slow, after_ns=0, clear_after_ns=0):
+                yield self._limit_event("wait", {"wait_seconds": seconds(wait_ns)}, is_on=self._slow.is_on)
+            if area.wait_limit is not None and not is_slow and self._joined:
+                self.wake_ns = min(self.wake_ns, frame.now_ns + area.wait_limit - wait_ns)
 
     def _limit_event(self, kind: str, data: Mapping[str, int | float], *, is_on: bool) -> RuleEvent:
         state, part = ("long", Part.BEGIN) if is_on else ("short", Part.END)
@@ -278,6 +289,8 @@ class StreamQueues(StreamStandingAreas[QueueWatch]):
     def __init__(self, options: Queue, earlier: StreamQueues | None = None) -> None:
         super().__init__(options, earlier)
         self._exits = Exits()
+        self._reached: Sequence[QueueWatch] = ()
+        """The queues whose exit somebody has reached."""
 
     def make_tally(self) -> QueueTally:
         return QueueTally()
@@ -299,8 +312,11 @@ class StreamQueues(StreamStandingAreas[QueueWatch]):
 
     def see(self, track_id: Ids, xyxy: Boxes, now_ns: int) -> None:
         reached = self._exits.reached(track_id, xyxy, now_ns=now_ns, memory_ns=self._gone_ns)
-        for number, watch in enumerate(self.watches):
-            watch.at_exit = reached.get(number, _NOBODY)
+        for watch in self._reached:
+            watch.at_exit = NOBODY
+        self._reached = [self.watches[number] for number in reached]
+        for watch, own in zip(self._reached, reached.values(), strict=True):
+            watch.reach(own)
 
     def save(self) -> Saved:
         return {**super().save(), "exits": self._exits.save()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -51,9 +51,9 @@ class Standings:
 
     def update(
         self,
-        rows: Sequence[int],
+        rows: Ids,
         *,
-        boxes: Sequence[int],
+        boxes: Ids,
         areas: Ids,
         xyxy: Boxes,
         fractions: Floats,
@@ -67,13 +67,12 @@ class Standings:
         """
         since = np.empty(len(rows), np.int64)
         if len(rows):
-            own, box = np.array(rows, np.int64), np.array(boxes, np.int64)
             corners = np.ascontiguousarray(xyxy, np.float32)
             _stand(
                 len(rows),
                 now_ns,
-                pointer(own),
-                pointer(box),
+                pointer(rows),
+                pointer(boxes),
                 pointer(areas),
                 pointer(corners),
                 pointer(fractions),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 
+from sightline.media.boxes import Boxes
 from sightline_plugins.rules.areas import A, AreaFrame, AreaRule, AreaWatch, StreamAreas, T
 from sightline_plugins.rules.standing import Standings
 
@@ -21,8 +23,14 @@ class StandingWatch(AreaWatch[A, T]):
         super().__init__(name, area, tally)
         self.rows: dict[int, int] = {}
         """The rows in `standings` of the tracks that are followed."""
+        self.followed: Sequence[int] = ()
+        """Those of them that are seen inside."""
+        self.places: Sequence[int] = ()
+        """Their rows."""
         self.stood: Mapping[int, int] = _NOBODY
-        """Who is followed and seen on this frame, and has stood for the time `span_ns`: since when."""
+        """Who is followed and seen on this frame, and has stood for the time `span_ns`: since when. `update` is called
+        when others have than on the frame before.
+        """
 
     @property
     @abstractmethod
@@ -31,7 +39,7 @@ class StandingWatch(AreaWatch[A, T]):
 
     @abstractmethod
     def follow(self, frame: AreaFrame) -> Sequence[int]:
-        """Return the tracks, seen inside, that are followed on a frame."""
+        """Return the tracks, seen inside, that are followed on a frame that `update` gets, and until the next such."""
 
     @abstractmethod
     def side(self, track_id: int, frame: AreaFrame) -> float:
@@ -41,6 +49,14 @@ class StandingWatch(AreaWatch[A, T]):
         """Follow a track no longer."""
         if (row := self.rows.pop(track_id, None)) is not None:
             self.standings.end(row)
+
+    def follow_on(self, frame: AreaFrame) -> None:
+        """Follow whom `follow` returns."""
+        self.followed = self.follow(frame)
+        for track_id in self.followed:
+            if track_id not in self.rows:
+                self.rows[track_id] = self.standings.begin(self.side(track_id, frame))
+        self.places = [self.rows[track_id] for track_id in self.followed]
 
     def forget_all(self) -> None:
         """Follow nobody any longer."""
@@ -64,44 +80,54 @@ class StreamStandingAreas(StreamAreas[S]):
 
     def __init__(self, options: AreaRule, earlier: StreamStandingAreas[S] | None = None) -> None:
         self.standings = Standings()
+        self._tracks: list[int] = []
+        """Who is followed, area by area."""
+        self._rows = self._numbers = np.zeros(0, np.int64)
+        """Their rows in `standings`, and the numbers of their areas."""
+        self._stood: Sequence[int] = ()
+        """The areas in which somebody has stood for long enough."""
         super().__init__(options, earlier)
+        self._take_spans()
 
-    def look(self, frames: Sequence[tuple[S, AreaFrame]]) -> None:
-        if not frames:
-            return
-        rows: list[int] = []
-        boxes: list[int] = []
-        tracks: list[int] = []
-        counts: list[int] = []
-        for watch, frame in frames:
-            watch.stood = _NOBODY
-            followed = watch.follow(frame)
-            own = watch.rows
-            for track_id in followed:
-                if track_id not in own:
-                    own[track_id] = self.standings.begin(watch.side(track_id, frame))
-            rows += [own[track_id] for track_id in followed]
-            boxes += [frame.rows[track_id] for track_id in followed]
-            tracks += followed
-            counts.append(len(followed))
-        if not rows:
-            return
-        now_ns = frames[0][1].now_ns
-        areas = np.repeat(np.arange(len(frames)), counts)
-        spans_ns = np.array([watch.span_ns for watch, _ in frames], np.int64)
-        fractions = np.array([frame.fractions for _, frame in frames])
-        since_ns = self.standings.update(
-            rows,
-            boxes=boxes,
-            areas=areas,
-            xyxy=frames[0][1].xyxy,
-            fractions=fractions,
-            spans_ns=spans_ns,
-            now_ns=now_ns,
-        )
-        for place in np.flatnonzero(now_ns - since_ns >= spans_ns[areas]).tolist():
-            watch, _ = frames[areas[place]]
-            watch.stood = {**watch.stood, tracks[place]: int(since_ns[place])}
+    def look(self, frames: Mapping[int, AreaFrame], *, xyxy: Boxes, now_ns: int) -> Collection[int]:
+        if frames:
+            self._follow(frames)
+        tracks, areas = self._tracks, self._numbers
+        found: dict[int, dict[int, int]] = {}
+        if tracks:
+            box_of = self._presence.rows
+            since_ns = self.standings.update(
+                self._rows,
+                boxes=np.array(list(map(box_of.__getitem__, tracks)), np.int64),
+                areas=areas,
+                xyxy=xyxy,
+                fractions=self._containment.fractions,
+                spans_ns=self._spans_ns,
+                now_ns=now_ns,
+            )
+            stand = np.flatnonzero(now_ns - since_ns >= self._spans_ns[areas])
+            for place, number, own_ns in zip(
+                stand.tolist(), areas[stand].tolist(), since_ns[stand].tolist(), strict=True
+            ):
+                found.setdefault(number, {})[tracks[place]] = own_ns
+        others = [number for number in self._stood if number not in found]
+        for number in others:
+            self.watches[number].stood = _NOBODY
+        for number, stood in found.items():
+            if stood.keys() != self.watches[number].stood.keys():
+                others.append(number)
+            self.watches[number].stood = stood
+        self._stood = list(found)
+        return others
+
+    def _follow(self, frames: Mapping[int, AreaFrame]) -> None:
+        """Find out whom the watches follow that get the next frame."""
+        for number, frame in frames.items():
+            self.watches[number].follow_on(frame)
+        self._tracks = list(chain.from_iterable([watch.followed for watch in self.watches]))
+        rows = list(chain.from_iterable([watch.places for watch in self.watches]))
+        self._rows = np.array(rows, np.int64)
+        self._numbers = np.repeat(np.arange(len(self.watches)), [len(watch.places) for watch in self.watches])
 
     def change(self, rule: AreaRule) -> None:
         before = self.watches
@@ -109,6 +135,11 @@ class StreamStandingAreas(StreamAreas[S]):
         for watch in before:
             if watch not in self.watches:
                 watch.forget_all()
+        self._stood = [number for number, watch in enumerate(self.watches) if watch.stood]
+        self._take_spans()
+
+    def _take_spans(self) -> None:
+        self._spans_ns = np.array([watch.span_ns for watch in self.watches], np.int64)
 
 
 _NOBODY: Mapping[int, int] = {}

@@ -45,14 +45,21 @@ class Stays:
     """The tracks of open stays that were not inside on the last frame, or are not since an edit."""
     hidden: set[int] = field(default_factory=set)
     """Those of them that have not been seen outside; means nothing while nobody is missing."""
-    _absent_ns: int = NEVER_NS
-    """None of them has been missing for longer than since then."""
+    _hidden_since_ns: int = NEVER_NS
+    """None of the hidden ones has been missing for longer than since then."""
+    _outside_since_ns: int = NEVER_NS
+    """None of the others has."""
 
-    def are_those(self, inside: Set[int]) -> bool:
-        """Return whether exactly the tracks of the open stays are inside, as on the last frame: `update` then finds
-        neither a beginning nor an end.
+    def rests(self, now_ns: int, *, came: Set[int], gone_ns: int, outside_ns: int = 0) -> bool:
+        """Return whether `update` would find neither a beginning nor an end: on a frame with the same tracks inside and
+        counted as on the one that it took last, when `came` are the tracks that were not on the frame before.
+
+        After `edit` and `restore` it has to take a frame first.
         """
-        return not (self.missing or self.voided) and self.open.keys() == inside
+        if not self.missing:
+            return not self.voided
+        is_due = self._is_due(now_ns, gone_ns, outside_ns)
+        return not (is_due or self.voided) and (not came or came.isdisjoint(self.hidden))
 
     def update(
         self,
@@ -78,8 +85,8 @@ class Stays:
                 stay.absent_ns, stay.is_outside, stay.is_unjudged = None, False, False
         if self.missing or not self.open.keys() <= inside:
             before, self.missing = self.missing, self.open.keys() - inside
-            ends_ns = self._absent_ns + min(gone_ns, outside_ns)
-            if now_ns >= ends_ns or not visible.isdisjoint(self.hidden) or not self.missing <= before:
+            is_due = self._is_due(now_ns, gone_ns, outside_ns)
+            if is_due or not visible.isdisjoint(self.hidden) or not self.missing <= before:
                 left += self._missed(now_ns, visible=visible, gone_ns=gone_ns, outside_ns=outside_ns)
                 left.sort(key=attrgetter("track_id"))
         if self.open.keys() >= counted:
@@ -91,7 +98,7 @@ class Stays:
     def _missed(self, now_ns: int, *, visible: Set[int], gone_ns: int, outside_ns: int) -> list[Stay]:
         """Return the stays that end because they have been missing for too long."""
         ended: list[Stay] = []
-        self.hidden, self._absent_ns = set(), NEVER_NS
+        self.hidden, self._hidden_since_ns, self._outside_since_ns = set(), NEVER_NS, NEVER_NS
         for track_id in self.missing:
             stay = self.open[track_id]
             if stay.absent_ns is None:
@@ -102,8 +109,10 @@ class Stays:
             if now_ns - stay.absent_ns >= bridged_ns:
                 ended.append(stay)
                 continue
-            self._absent_ns = min(self._absent_ns, stay.absent_ns)
-            if not stay.is_outside:
+            if stay.is_outside:
+                self._outside_since_ns = min(self._outside_since_ns, stay.absent_ns)
+            else:
+                self._hidden_since_ns = min(self._hidden_since_ns, stay.absent_ns)
                 self.hidden.add(track_id)
         for stay in ended:
             del self.open[stay.track_id]
@@ -145,7 +154,13 @@ class Stays:
         missing = [stay for stay in self.open.values() if stay.absent_ns is not None or stay.is_unjudged]
         self.missing = {stay.track_id for stay in missing}
         self.hidden = {stay.track_id for stay in missing if not stay.is_outside}
-        self._absent_ns = min([stay.absent_ns or 0 for stay in missing], default=NEVER_NS)
+        self._hidden_since_ns = self._outside_since_ns = min(
+            [stay.absent_ns or 0 for stay in missing], default=NEVER_NS
+        )
+
+    def _is_due(self, now_ns: int, gone_ns: int, outside_ns: int) -> bool:
+        """Return whether a stay may end although nobody comes or goes."""
+        return now_ns - self._hidden_since_ns >= gone_ns or now_ns - self._outside_since_ns >= outside_ns
 
 
 @dataclass(slots=True, eq=False)
@@ -175,6 +190,17 @@ class Held:
             self.ended_ns = self.since_ns
         self.is_on, self.since_ns = holds, None
         return True
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the state is off, and is not about to begin."""
+        return not self.is_on and self.since_ns is None
+
+    def due_ns(self, *, after_ns: int, clear_after_ns: int) -> int:
+        """Return when the state changes if the condition stays as it was on the last frame."""
+        if self.since_ns is None:
+            return NEVER_NS
+        return self.since_ns + (clear_after_ns if self.is_on else after_ns)
 
     def save(self) -> list[Any]:
         """Return the state as plain values."""

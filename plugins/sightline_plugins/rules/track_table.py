@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -51,16 +52,20 @@ class TrackTable:
         self._columns = {name: np.zeros((0, *value.shape), value.dtype) for name, value in self._new.items()}
         self._rows: dict[int, int] = {}
         self._most = _FEW
+        self._found = self.track_id, np.zeros(0, np.intp)
+        """The tracks that were looked up last, and their rows: often those of the next frame, too."""
 
     def rows(self, track_id: Ids, *, now_ns: int) -> tuple[Indices, Mask]:
-        """Return the rows (N,) of tracks that are seen now, and which of them are new (N,); those get a row."""
+        """Return the rows (N,) of tracks that are seen now, and which of them are new (N,); those get a row. The rows
+        belong to the table: they are not written to.
+        """
         rows, is_new = self._find(track_id)
         self.seen_ns[rows] = now_ns
         return rows, is_new
 
     def see(self, track_id: Ids, pts_ns: Ids) -> tuple[Indices, Mask]:
         """Return the rows (N,) of tracks on successive frames, with the times of those (N,) in ascending order, and
-        which are `fresh` (N,): seen for the first time, or after `MEMORY_NS`.
+        which are `fresh` (N,): seen for the first time, or after `MEMORY_NS`. The rows belong to the table.
 
         The columns of a fresh track hold anything. Tracks that were not seen for `MEMORY_NS` are forgotten by and by.
         """
@@ -81,8 +86,10 @@ class TrackTable:
 
     def _find(self, track_id: Ids) -> tuple[Indices, Mask]:
         """Return the rows of tracks (N,), and which had none (N,); those get one, and have never been seen."""
+        if np.array_equal(track_id, self._found[0]):
+            return self._found[1], np.zeros(len(track_id), np.bool_)
         numbers = track_id.tolist()
-        found = [self._rows.get(number, -1) for number in numbers]
+        found = list(map(self._rows.get, numbers, repeat(-1)))
         is_new = np.array(found, np.intp) < 0
         if is_new.any():
             first = len(self)
@@ -95,7 +102,8 @@ class TrackTable:
                 more = np.broadcast_to(value, (added, *value.shape))
                 self._columns[name] = np.ascontiguousarray(np.concatenate([self._columns[name], more]))
             found = [self._rows[number] for number in numbers]
-        return np.array(found, np.intp), is_new
+        self._found = track_id, np.array(found, np.intp)
+        return self._found[1], is_new
 
     def keep(self, kept: Mask) -> None:
         """Forget the tracks whose rows are not in the mask (R,)."""
@@ -104,6 +112,7 @@ class TrackTable:
         self.track_id, self.seen_ns = self.track_id[kept], self.seen_ns[kept]
         self._columns = {name: column[kept] for name, column in self._columns.items()}
         self._rows = {number: row for row, number in enumerate(self.track_id.tolist())}
+        self._found = self.track_id[:0], np.zeros(0, np.intp)
 
     def save(self) -> Saved:
         """Return the table as plain values: lists by name of the column.

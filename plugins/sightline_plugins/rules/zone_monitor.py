@@ -90,22 +90,30 @@ class ZoneMonitor:
         self._stays = [Stays() for _ in self.zones]
 
     def update(
-        self, now_ns: int, *, inside: Mapping[int, Set[int]], counted: Mapping[int, Set[int]], visible: Set[int]
+        self,
+        now_ns: int,
+        *,
+        changed: Set[int],
+        inside: Sequence[Set[int]],
+        counted: Sequence[Set[int]],
+        visible: Set[int],
+        came: Set[int],
     ) -> list[ZoneChange]:
         """Return what changed on the frame at `now_ns`.
 
-        `inside` holds the tracks in each zone in which there are any, `counted` those of them that may begin a stay
-        (the class is right), `visible` all tracks on the frame.
+        `inside` holds the tracks in each zone, `counted` those of them that may begin a stay (the class is right),
+        `visible` all tracks on the frame, and `came` those that were not on the frame before. In zones that are not
+        among `changed`, the same ones are inside and counted as on that.
         """
         changes: list[ZoneChange] = []
         entering: list[tuple[int, list[Stay]]] = []
         gone_ns = self.gone_ns
         for zone, stays in enumerate(self._stays):
-            here = inside.get(zone, NOBODY)
-            if stays.are_those(here):
+            if zone not in changed and stays.rests(now_ns, came=came, gone_ns=gone_ns):
                 continue
-            counted_here = counted.get(zone, NOBODY)
-            entered, left = stays.update(now_ns, inside=here, counted=counted_here, visible=visible, gone_ns=gone_ns)
+            entered, left = stays.update(
+                now_ns, inside=inside[zone], counted=counted[zone], visible=visible, gone_ns=gone_ns
+            )
             if left:
                 changes += self._ended(zone, left)
             if entered:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from sightline.graph.rule import Points, RuleEvent, StreamRule
@@ -19,6 +18,7 @@ from sightline_plugins.rules.areas import AreaRule
 from sightline_plugins.rules.containment import Area, Containment, tracks_by_area
 from sightline_plugins.rules.deepstream_history import DEFAULT_WINDOW, Window
 from sightline_plugins.rules.deepstream_zones import DeepStreamZones, Roi
+from sightline_plugins.rules.presence import Presence
 from sightline_plugins.rules.shapes import (
     MEANS_NOTHING,
     NEEDS_COMPAT,
@@ -111,6 +111,7 @@ class StreamZones(StreamRule):
     def __init__(self, options: Zones, earlier: StreamZones | None = None) -> None:
         self._take(options)
         self._containment = Containment(list(self._zones.values()), pixels=self._pixels)
+        self._presence = Presence()
         self._last: TrackedObjects | None = None
         """The objects of the latest frames."""
         self.tally: dict[str, ZoneCounts] = (
@@ -145,6 +146,7 @@ class StreamZones(StreamRule):
             redrawn=redrawn,
             last=None if self._last is None else self._last.last_frame(),
         )
+        self._presence.forget()
         self.monitor.change(
             self._limits,
             [self.tally[name] for name in self._names],
@@ -158,6 +160,7 @@ class StreamZones(StreamRule):
 
     def place(self, size_wh: tuple[int, int]) -> Mapping[str, Points]:
         """Convert the zones to pixels of frames of that size."""
+        self._presence.forget()
         return dict(zip(self._names, self._containment.place(size_wh), strict=True))
 
     def update(self, tracks: TrackedObjects) -> Iterator[Sequence[RuleEvent]]:
@@ -165,14 +168,15 @@ class StreamZones(StreamRule):
         inside, counted = self._containment.judge(tracks)
         self._last = tracks
         for now_ns, own in zip(tracks.pts_ns.tolist(), tracks.by_frame(), strict=True):
-            track_id = tracks.track_id[own]
-            here = tracks_by_area(track_id, inside[own])
-            is_same = counted is inside or np.array_equal(inside[own], counted[own])
+            presence = self._presence
+            changed = presence.take(tracks.track_id[own], inside[own], counted[own])
             changes = self.monitor.update(
                 now_ns,
-                inside=here,
-                counted=here if is_same else tracks_by_area(track_id, counted[own]),
-                visible=set(track_id.tolist()),
+                changed=changed,
+                inside=presence.inside,
+                counted=presence.counted,
+                visible=presence.rows.keys(),
+                came=presence.came,
             )
             yield [self._event(change) for change in changes]
 
@@ -207,6 +211,7 @@ class StreamZones(StreamRule):
 
     def end(self) -> None:
         """End the stays that are still open."""
+        self._presence.forget()
         self.monitor.close()
         self._containment.clear()
         self._last = None

@@ -74,8 +74,8 @@ def test_standing_is_that_of_the_plain_definition_also_after_a_restart(seed: int
             standings = Standings()
             rows = [standings.restore(one) for one in saved]
         found = standings.update(
-            [rows[one] for one in seen],
-            boxes=seen,
+            np.array([rows[one] for one in seen], np.int64),
+            boxes=np.array(seen, np.int64),
             areas=areas[seen],
             xyxy=xyxy,
             fractions=np.array([[0.5, 1.0], [0.5, 0.5]]),
@@ -96,8 +96,8 @@ def test_a_row_that_is_free_again_begins_anew() -> None:
     spot, still = np.array([[10.0, 10.0, 20.0, 20.0]], np.float32), np.array([[0.5, 0.5]])
     for row, now_ns, since_ns in ((first, 0, 0), (first, 9, 0)):
         found = standings.update(
-            [row],
-            boxes=[0],
+            np.array([row]),
+            boxes=np.zeros(1, np.int64),
             areas=np.zeros(1, np.int64),
             xyxy=spot,
             fractions=still,
@@ -108,6 +108,12 @@ def test_a_row_that_is_free_again_begins_anew() -> None:
     standings.end(first)
     again = standings.begin(10.0)
     found = standings.update(
-        [again], boxes=[0], areas=np.zeros(1, np.int64), xyxy=spot, fractions=still, spans_ns=np.array([99]), now_ns=20
+        np.array([again]),
+        boxes=np.zeros(1, np.int64),
+        areas=np.zeros(1, np.int64),
+        xyxy=spot,
+        fractions=still,
+        spans_ns=np.array([99]),
+        now_ns=20,
     )
     assert (again, found.tolist()) == (first, [20])

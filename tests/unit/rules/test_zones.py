@@ -161,14 +161,15 @@ def test_streams_have_figures_of_their_own() -> None:
 
 def test_a_stream_of_one_frame_has_no_time_to_stay() -> None:
     monitor = ZoneMonitor([ZoneLimits()], [ZoneCounts()], gone_ns=0)
-    monitor.update(5 * SECOND_NS, inside={0: {1}}, counted={0: {1}}, visible={1})
+    monitor.update(5 * SECOND_NS, changed={0}, inside=[{1}], counted=[{1}], visible={1}, came={1})
     assert [stay.dwell_ns for stay in monitor.close()] == [0]
 
 
 def test_who_left_long_ago_is_forgotten() -> None:
     monitor = ZoneMonitor([ZoneLimits()], [ZoneCounts()], gone_ns=0)
     for number in range(500):
-        monitor.update(number * SECOND_NS, inside={0: {number}}, counted={0: {number}}, visible={number})
+        own = {number}
+        monitor.update(number * SECOND_NS, changed={0}, inside=[own], counted=[own], visible=own, came=own)
     assert len(monitor._left_ns) <= 62
 
 
