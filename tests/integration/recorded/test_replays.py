@@ -145,6 +145,17 @@ def test_how_a_frame_came_about_is_written_as_images(recording: Path, tmp_path: 
     }
 
 
+def test_images_are_not_written_over_files_of_others(recording: Path, tmp_path: Path, called: Sightline) -> None:
+    (tmp_path / "seen").mkdir()
+    (tmp_path / "seen" / "inspection.json").write_text("mine")
+
+    inspected = called("inspect", str(recording), "--frame", "street:2", "-o", "seen")
+
+    assert inspected.returncode == 1
+    assert "inspection.json" in inspected.stderr
+    assert (tmp_path / "seen" / "inspection.json").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
@@ -177,6 +188,20 @@ def test_a_recording_that_has_no_room_ends_and_the_run_goes_on(tmp_path: Path, m
     read = Recording.read(tmp_path / "run.slr")
     assert not read.is_whole
     assert read.batches
+
+
+def test_a_recorder_that_breaks_down_does_not_hold_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no pixels of rtsp://me:s3cr3t@gate")
+
+    monkeypatch.setattr("sightline.runtime.recording.recorder._pixels", broken)
+    told: list[Message] = []
+    pipeline = Pipeline(sources={"cam": {"pattern": "bars", "frames": 200}}, outputs=tmp_path)
+    pipeline.on_message(told.append)
+
+    assert pipeline.run(record="run.slr").frames == 200
+    (text,) = [one.text for one in told if one.kind is MessageKind.WARNING]
+    assert "is not whole: RuntimeError: no pixels of rtsp://***@gate; the run goes on without it" in text
 
 
 def test_a_recording_beside_a_file_of_somebody_else_is_refused(tmp_path: Path, called: Sightline) -> None:

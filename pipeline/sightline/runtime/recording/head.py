@@ -13,6 +13,7 @@ from sightline.devices.processor import processor_name
 from sightline.graph.fields import PathRole, is_url, paths_of
 from sightline.graph.masked import masked_pipeline
 from sightline.graph.tree import PipelineDescription
+from sightline.redaction import redact
 from sightline.runtime.recording.file import Head
 
 _COMPUTING = ("sightline", "numpy", "av", "opencv-python-headless", "opencv-python", "openvino", "onnxruntime")
@@ -26,7 +27,7 @@ def head_of_run(description: PipelineDescription, *, began_ns: int, engines: Map
         began_ns,
         versions(),
         files={str(path): _digest(path) for path in files_of(description)},
-        engines={name: {key: str(value) for key, value in engine.items()} for name, engine in engines.items()},
+        engines={name: {key: redact(str(value)) for key, value in engine.items()} for name, engine in engines.items()},
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-from sightline.errors import EndOfLink, LinkClosed, OutputError
+from sightline.errors import EndOfLink, LinkClosed
 from sightline.graph import Clock, Message, MessageKind, Outputs, PacketRing, Packets
 from sightline.graph.masked import masked
 from sightline.graph.outputs import output_error
@@ -156,7 +156,7 @@ class RunRecorder(Worker):
         assert self._file is not None
         try:
             self._write(self._writer)
-        except (OSError, OutputError) as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, the run goes on, and nobody waits for this thread
             self._fail(error)
         self._tasks.receiver.close()
         self._wanted.close()
@@ -240,10 +240,11 @@ class RunRecorder(Worker):
             packet,
         )
 
-    def _fail(self, error: OSError | OutputError) -> None:
+    def _fail(self, error: Exception) -> None:
         if self._failure is not None:
             return
-        self._failure = cause = str(error.strerror if isinstance(error, OSError) else error)
+        cause = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
+        self._failure = cause = redact(cause)
         text = f"the recording {self._path} is not whole: {cause}; the run goes on without it"
         self._post(Message(MessageKind.WARNING, text))
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.errors import OutputError
-from sightline.graph.outputs import output_error
+from sightline.graph.outputs import Outputs, output_error
 from sightline_plugins.opencv import cv2
 
 Image = npt.NDArray[np.uint8]
@@ -20,21 +19,25 @@ _LEAST_WIDTH = 960
 
 
 def write_images(folder: Path, plain: Mapping[str, Any], images: Mapping[str, Image]) -> list[Path]:
-    """Write the images of an inspection into a folder, and `inspection.json`; return the files. Raises OutputError."""
-    made = _drawn(plain, images)
-    written = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, image in made.items():
-            path = folder / name
-            if not cv2.imwrite(str(path), cv2.cvtColor(image, cv2.COLOR_RGB2BGR)):
-                raise OutputError(f"{path} cannot be written")
-            written.append(path)
-        path = folder / "inspection.json"
-        path.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise output_error(folder, error, doing="write") from error
-    return [*written, path]
+    """Write the images of an inspection into a folder, and `inspection.json`; return the files.
+
+    Raises OutputError, also where somebody else's file stands.
+    """
+    files = {name: _png(image) for name, image in _drawn(plain, images).items()}
+    files["inspection.json"] = (json.dumps(plain, indent=2) + "\n").encode()
+    outputs = Outputs(folder)
+    written = [outputs.path(name) for name in files]
+    for path, data in zip(written, files.values(), strict=True):
+        try:
+            with outputs.open_binary(path) as file:
+                file.write(data)
+        except OSError as error:
+            raise output_error(path, error, doing="write") from error
+    return written
+
+
+def _png(image: Image) -> bytes:
+    return cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR))[1].tobytes()
 
 
 def _drawn(plain: Mapping[str, Any], images: Mapping[str, Image]) -> dict[str, Image]:
