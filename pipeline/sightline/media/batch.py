@@ -183,6 +183,29 @@ class Batch:
             columns=self.columns.select(rows),
         )
 
+    def with_rows(self, rows: Sequence[int], part: Batch) -> Batch:
+        """Return the batch with some of its frames, and all that was found on them, as they are in `part`, which holds
+        them in the order of `rows`.
+        """
+        mine = np.zeros(len(self), np.bool_)
+        mine[list(rows)] = True
+        others = self.objects.select(~mine[self.objects.frame])
+        objects = part.objects.with_columns(frame=np.array(rows, np.int32)[part.objects.frame])
+        frames = list(self.frames)
+        for row, frame in zip(rows, part.frames, strict=True):
+            frames[row] = frame
+        kept = [event for event in self.events if not mine[event.frame]]
+        moved = [dataclasses.replace(event, frame=rows[event.frame]) for event in part.events]
+        kept_tensors = [tensor for tensor in self.tensors if not mine[tensor.frame]]
+        moved_tensors = [dataclasses.replace(tensor, frame=rows[tensor.frame]) for tensor in part.tensors]
+        return Batch(
+            frames=tuple(frames),
+            objects=Objects.concat([others, objects]),
+            events=tuple(sorted([*kept, *moved], key=lambda event: event.frame)),
+            tensors=tuple(sorted([*kept_tensors, *moved_tensors], key=lambda tensor: tensor.frame)),
+            columns=self.columns.with_rows(rows, part.columns, frames=len(self)),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FrameView:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Lock, RLock
-from typing import Any, ClassVar
+from typing import Any
 
 from sightline.errors import CudaFailed
 from sightline.graph.fields import matching
@@ -22,8 +22,16 @@ from sightline.graph.messages import Message, MessageKind
 from sightline.graph.operator import ModelComparison, Operator, Pending, RunsOn
 from sightline.graph.site import Site
 from sightline.media import Batch, Stream
-from sightline.runtime.scheduling.join import merge_rows
-from sightline_plugins.infer.canary import Canary, GiveTo
+from sightline_plugins.infer.canary import Canary
+from sightline_plugins.infer.in_flight import (
+    DividedBatch,
+    FailedBatch,
+    RunningBatch,
+    ShownFrame,
+    Swap,
+    giving,
+    part_of,
+)
 from sightline_plugins.infer.open_model import OpenModel
 from sightline_plugins.infer.operator import ModelOperator, PendingBatch
 from sightline_plugins.infer.options import ModelElement
@@ -50,23 +58,6 @@ class _Prepared:
         return [model for model in (self.model, self.canary, self.shadow) if model is not None]
 
 
-@dataclass(slots=True, eq=False)
-class _Swap:
-    """A swap on probation: the trial of the model that serves, the former one, and until when it is kept open."""
-
-    trial: Trial
-    former: OpenModel
-    until_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """Somebody inspects the frame in a row of a batch."""
-
-    row: int
-    show: Callable[[ModelWork], None]
-
-
 class ExchangeableModel(Operator):
     """Runs the model of an element, and exchanges it; see the module.
 
@@ -80,7 +71,7 @@ class ExchangeableModel(Operator):
         self._lock, self._turn = RLock(), Lock()
         self._streams = set(matching(element.streams, site.streams))
         self._model = OpenModel.of(element.alone(), site)
-        self._swap: _Swap | None = None
+        self._swap: Swap | None = None
         self._canary: Canary | None = None
         self._shadow: Shadow | None = None
         self._prepared: _Prepared | None = None
@@ -111,7 +102,7 @@ class ExchangeableModel(Operator):
 
     def process_shown(self, batch: Batch, *, row: int, show: Callable[[ModelWork], None]) -> Batch | Pending:
         """Give a batch to the models, and show what they give for one frame."""
-        return self._divide(batch, _Shown(row, show))
+        return self._divide(batch, ShownFrame(row, show))
 
     def prepare(self, element: ModelElement, *, prove_ns: int) -> None:
         """Open the models of an element that are not open, and run each once. Raises SightlineError."""
@@ -203,7 +194,7 @@ class ExchangeableModel(Operator):
         for model in self._open():
             model.operator.close()
 
-    def collect(self, running: _Running) -> Batch:
+    def _collect(self, running: RunningBatch) -> Batch:
         """Wait for the result of a batch; let the former model compute it where a model on trial fails."""
         swap = running.swap
         if swap is None:
@@ -224,12 +215,12 @@ class ExchangeableModel(Operator):
         is_useless = pending.invalid and swap.trial.state is TrialState.ROLLED_BACK
         return self._again(running, self._model) if is_useless else self._sampled(running, result)
 
-    def _sampled(self, running: _Running, result: Batch) -> Batch:
+    def _sampled(self, running: RunningBatch, result: Batch) -> Batch:
         """Let the shadow take a sample of a result."""
         shadow = self._shadow
         return result if shadow is None else shadow.offer(running.batch, result, beside=running.model.timings)
 
-    def _divide(self, batch: Batch, shown: _Shown | None) -> Batch | Pending:
+    def _divide(self, batch: Batch, shown: ShownFrame | None) -> Batch | Pending:
         """Give the canary its frames, and the model that serves the others."""
         canary = self._canary
         if canary is None or not canary.serves:
@@ -242,19 +233,25 @@ class ExchangeableModel(Operator):
         first = self._model.apart() if self._swap is None and canary.compares() else None
         rest = None
         if others and first is None:
-            rest = self._begin(*_part(batch, others, shown))
+            rest = self._begin(*part_of(batch, others, shown))
         found = self._compute_by(canary, batch, own, shown, first=first)
         if others and rest is None:
-            rest = self._begin(*_part(batch, others, shown))
-        return found if rest is None else _Divided(batch, own, found, others, rest)
+            rest = self._begin(*part_of(batch, others, shown))
+        return found if rest is None else DividedBatch(batch, own, found, others, rest)
 
     def _compute_by(
-        self, canary: Canary, batch: Batch, rows: Sequence[int], shown: _Shown | None, *, first: ModelOperator | None
+        self,
+        canary: Canary,
+        batch: Batch,
+        rows: Sequence[int],
+        shown: ShownFrame | None,
+        *,
+        first: ModelOperator | None,
     ) -> Batch:
         """Return what the canary makes of its frames, or the model that serves where the canary fails."""
-        part, shown = _part(batch, rows, shown)
+        part, shown = part_of(batch, rows, shown)
         with self._turn:
-            found, verdict = canary.compute(part, _giving(part, shown), first=first)
+            found, verdict = canary.compute(part, giving(part, shown), first=first)
         if verdict is not None:
             self._end_canary(canary, verdict)
         elif canary.has_proved_itself():
@@ -262,9 +259,9 @@ class ExchangeableModel(Operator):
             self._site.post(Message(MessageKind.MODEL, text, element=self._element_id))
         return self._begin(part, shown).result() if found is None else found
 
-    def _begin(self, batch: Batch, shown: _Shown | None) -> _Running:
+    def _begin(self, batch: Batch, shown: ShownFrame | None) -> RunningBatch:
         """Give a batch to the model that serves. What a model on trial raises is dealt with when it is collected."""
-        give = _giving(batch, shown)
+        give = giving(batch, shown)
         with self._lock:
             now_ns, swap, model = self._site.clock.monotonic_ns(), self._swap, self._model
             kept = None
@@ -274,14 +271,14 @@ class ExchangeableModel(Operator):
             self._site.post(kept)
         try:
             with self._turn:
-                pending: PendingBatch | _Failed = give(model.operator)
+                pending: PendingBatch | FailedBatch = give(model.operator)
         except Exception as error:
             if swap is None:
                 raise
-            pending = _Failed(error)
-        return _Running(self, model, swap, batch, give, pending, now_ns)
+            pending = FailedBatch(error)
+        return RunningBatch(self._collect, model, swap, batch, give, pending, now_ns)
 
-    def _instead(self, running: _Running, swap: _Swap, error: Exception) -> Batch:
+    def _instead(self, running: RunningBatch, swap: Swap, error: Exception) -> Batch:
         """Let the former model compute a batch on which the one on trial has failed. Raises the error when it is not
         the model's fault: the GPU has failed, or the former model fails, too.
         """
@@ -296,7 +293,7 @@ class ExchangeableModel(Operator):
         self._roll_back(swap, Verdict.of_error(error))
         return result
 
-    def _again(self, running: _Running, model: OpenModel) -> Batch:
+    def _again(self, running: RunningBatch, model: OpenModel) -> Batch:
         with self._turn:
             pending = running.give(model.operator)
         return pending.result()
@@ -312,7 +309,7 @@ class ExchangeableModel(Operator):
         self._swaps += 1
         self._trials.append(trial)
         if prepared.prove_ns:
-            self._swap = _Swap(trial, former, self._site.clock.monotonic_ns() + prepared.prove_ns)
+            self._swap = Swap(trial, former, self._site.clock.monotonic_ns() + prepared.prove_ns)
         else:
             trial.keep()
 
@@ -340,7 +337,7 @@ class ExchangeableModel(Operator):
             self._shadow = Shadow(options, model, beside=self._model, site=self._site)
             self._trials.append(self._shadow.trial)
 
-    def _keep(self, swap: _Swap) -> Message:
+    def _keep(self, swap: Swap) -> Message:
         """End the trial of a model that has proved itself; return what is posted. The caller holds the lock."""
         swap.trial.keep()
         self._swap = None
@@ -349,7 +346,7 @@ class ExchangeableModel(Operator):
         text = f"{swap.trial.model} has proved itself, and {swap.former} is closed"
         return Message(MessageKind.MODEL, text, element=self._element_id)
 
-    def _roll_back(self, swap: _Swap, verdict: Verdict) -> None:
+    def _roll_back(self, swap: Swap, verdict: Verdict) -> None:
         """Let the former model serve again, unless the trial is over."""
         with self._lock:
             if self._swap is not swap:
@@ -402,61 +399,5 @@ class ExchangeableModel(Operator):
             found: int = self._before[name] + sum(getattr(model.operator, name) for model in self._open())
             return found
 
-    def _seconds_since(self, running: _Running) -> float:
+    def _seconds_since(self, running: RunningBatch) -> float:
         return (self._site.clock.monotonic_ns() - running.given_at_ns) / 1e9
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """What a model has raised when a batch was given to it; raised again where the result is collected."""
-
-    error: Exception
-    runs: ClassVar[int] = 0
-    invalid: ClassVar[int] = 0
-
-    def result(self) -> Batch:
-        raise self.error
-
-
-@dataclass(slots=True, eq=False)
-class _Running:
-    """A batch that a model computes, and what gives it to another one. `swap` is the one that was on probation."""
-
-    operator: ExchangeableModel
-    model: OpenModel
-    swap: _Swap | None
-    batch: Batch
-    give: GiveTo
-    pending: PendingBatch | _Failed
-    given_at_ns: int
-
-    def result(self) -> Batch:
-        return self.operator.collect(self)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Divided:
-    """A batch of which a canary has computed the rows in `own`, and the model that serves computes the others."""
-
-    batch: Batch
-    own: Sequence[int]
-    found: Batch
-    others: Sequence[int]
-    rest: _Running
-
-    def result(self) -> Batch:
-        merged = merge_rows(self.batch, self.own, self.found)
-        return merge_rows(merged, self.others, self.rest.result())
-
-
-def _giving(batch: Batch, shown: _Shown | None) -> GiveTo:
-    if shown is None:
-        return lambda model: model.process(batch)
-    return lambda model: model.process_shown(batch, row=shown.row, show=shown.show)
-
-
-def _part(batch: Batch, rows: Sequence[int], shown: _Shown | None) -> tuple[Batch, _Shown | None]:
-    """Return some frames of a batch, in the order of `rows`, and which of them is inspected."""
-    if shown is not None:
-        shown = replace(shown, row=rows.index(shown.row)) if shown.row in rows else None
-    return (batch if len(rows) == len(batch) else batch.select_frames(rows)), shown

@@ -62,3 +62,10 @@ def test_frames_are_marked_as_searched_by_each_step_of_its_own() -> None:
     assert [sorted(own) for own in batch.columns.searched_by] == [["a"], [], ["a", "b"]]
     assert [sorted(own) for own in batch.select_frames([2, 1]).columns.searched_by] == [["a", "b"], []]
     assert batch.with_search("c", ()) is batch
+
+
+def test_what_a_step_for_some_streams_searched_is_known_of_their_frames() -> None:
+    batch = Batch(tuple(make_frames(3))).with_search("before", {0})
+    part = batch.select_frames([0, 2]).with_search("own", {1})
+
+    assert [sorted(own) for own in batch.with_rows([0, 2], part).columns.searched_by] == [["before"], [], ["own"]]

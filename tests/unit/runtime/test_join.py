@@ -7,7 +7,7 @@ import pytest
 
 from sightline.errors import EndOfLink
 from sightline.media import Batch, Event, Objects, Origin, Overlay, Stream
-from sightline.runtime.scheduling.join import Join, mark_inherited, merge_branches, merge_rows
+from sightline.runtime.scheduling.join import Join, mark_inherited, merge_branches
 from sightline.runtime.scheduling.link import Item, Link, StreamEnd, WorkItem, open_link
 from sightline.testing import make_frames
 
@@ -153,10 +153,3 @@ def test_what_steps_of_all_branches_searched_is_known() -> None:
     merged = merge_branches(base, [base.with_search("one", {0}), base.with_search("other", {1})])
 
     assert [sorted(own) for own in merged.columns.searched_by] == [["before", "one"], ["before", "other"]]
-
-
-def test_what_a_step_for_some_streams_searched_is_known_of_their_frames() -> None:
-    batch = Batch(tuple(make_frames(3))).with_search("before", {0})
-    part = batch.select_frames([0, 2]).with_search("own", {1})
-
-    assert [sorted(own) for own in merge_rows(batch, [0, 2], part).columns.searched_by] == [["before"], [], ["own"]]

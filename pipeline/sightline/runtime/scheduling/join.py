@@ -14,29 +14,6 @@ from sightline.media import Altered, Batch, Event, Objects, Tensor
 from sightline.runtime.scheduling.link import Item, LinkReceiver, WorkItem
 
 
-def merge_rows(batch: Batch, rows: Sequence[int], part: Batch) -> Batch:
-    """Replace some rows of a batch by what an operator returned for them (`part`, in the order of `rows`)."""
-    mine = np.zeros(len(batch), np.bool_)
-    mine[rows] = True
-    place = np.array(rows, np.int32)
-    others = batch.objects.select(~mine[batch.objects.frame])
-    objects = part.objects.with_columns(frame=place[part.objects.frame])
-    frames = list(batch.frames)
-    for index, row in enumerate(rows):
-        frames[row] = part.frames[index]
-    kept = [event for event in batch.events if not mine[event.frame]]
-    moved = [dataclasses.replace(event, frame=rows[event.frame]) for event in part.events]
-    kept_tensors = [tensor for tensor in batch.tensors if not mine[tensor.frame]]
-    moved_tensors = [dataclasses.replace(tensor, frame=rows[tensor.frame]) for tensor in part.tensors]
-    return Batch(
-        frames=tuple(frames),
-        objects=Objects.concat([others, objects]),
-        events=tuple(sorted([*kept, *moved], key=lambda event: event.frame)),
-        tensors=tuple(sorted([*kept_tensors, *moved_tensors], key=lambda tensor: tensor.frame)),
-        columns=batch.columns.with_rows(rows, part.columns, frames=len(batch)),
-    )
-
-
 def marked(given: Batch, result: Batch, *, element: Element) -> Batch:
     """Mark the frames of a result whose image the element may have changed as altered."""
     if not element.changes_images and result.frames is given.frames:

@@ -27,7 +27,7 @@ from sightline.graph import (
 from sightline.media import Batch, Frame, Stream
 from sightline.redaction import redact
 from sightline.runtime.inspection import FrameInspection, StepWatch
-from sightline.runtime.scheduling.join import marked, merge_rows
+from sightline.runtime.scheduling.join import marked
 from sightline.runtime.scheduling.rule_findings import EventListener, RuleFindings
 from sightline.runtime.state.file import SavedState
 from sightline.runtime.state.keeper import StateKeeper
@@ -302,7 +302,7 @@ class Node:
                     watch.fail(str(error))
             else:
                 error_policy.worked(stream)
-                batch = result if len(batch) == 1 else merge_rows(batch, [row], result)
+                batch = result if len(batch) == 1 else batch.with_rows([row], result)
         return batch
 
     def _process_now(self, given: Batch, watch: StepWatch | None) -> Batch:
@@ -359,7 +359,7 @@ class Node:
             watch.leave(result)
         result = marked(given, result, element=self.element)
         if len(own) < len(batch):
-            result = merge_rows(batch, own, result)
+            result = batch.with_rows(own, result)
         return self._shown(batch, result)
 
     def _check(self, given: Batch, result: Batch) -> None:
