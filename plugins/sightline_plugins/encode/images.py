@@ -11,6 +11,7 @@ from av import CodecContext, VideoCodecContext, VideoFrame
 from av.video.reformatter import ColorRange as AvRange
 from av.video.reformatter import VideoReformatter
 
+from sightline.errors import OutputError
 from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 
 _AV_FORMAT = {
@@ -147,6 +148,20 @@ def encode_png(rgb: npt.NDArray[np.uint8]) -> bytes:
 
     is_made, data = cv2.imencode(".png", rgb[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, _PNG_EFFORT])
     assert is_made, "OpenCV encodes every image of 8 bits"
+    return data.tobytes()
+
+
+def encode_rgb(rgb: npt.NDArray[np.uint8], *, suffix: str, quality: int) -> bytes:
+    """An image (height, width, 3), RGB, in its own size, as JPEG or PNG (`suffix`); `quality` (1..100) is of JPEG.
+
+    Raises OutputError for a size that the format does not have.
+    """
+    from sightline_plugins.opencv import cv2
+
+    options = [] if suffix.lower() == ".png" else [cv2.IMWRITE_JPEG_QUALITY, quality]
+    is_made, data = cv2.imencode(suffix, np.ascontiguousarray(rgb[..., ::-1]), options)
+    if not is_made:
+        raise OutputError(f"an image of {rgb.shape[1]} x {rgb.shape[0]} pixels cannot be saved as {suffix}")
     return data.tobytes()
 
 

@@ -225,6 +225,8 @@ class SnapshotWriter(Sink):
         return rgb[top:bottom, left:right]
 
     def _save(self, frame: Frame, rgb: Image, track: int) -> None:
+        from sightline_plugins.encode.images import encode_rgb
+
         saved, limit = self._saved.get(frame.stream, 0), self._limit
         if self._degradation.is_waiting or (limit is not None and saved > limit):
             return
@@ -234,7 +236,8 @@ class SnapshotWriter(Sink):
             return
         template = self._element.path.replace(FRAME, f"{frame.index:06d}").replace(TRACK, str(track))
         path = self._site.outputs.path(template, stream=frame.stream.name)
-        if self._write(path, self._encoded(rgb, path.suffix), stream=frame.stream):
+        data = encode_rgb(rgb, suffix=path.suffix, quality=self._element.quality)
+        if self._write(path, data, stream=frame.stream):
             self._saved[frame.stream] = saved + 1
 
     def _write(self, path: Path, data: bytes, *, stream: Stream) -> bool:
@@ -250,16 +253,6 @@ class SnapshotWriter(Sink):
         self._retention.add(path, size_bytes=len(data))
         self._retention.tidy()
         return True
-
-    def _encoded(self, rgb: Image, suffix: str) -> bytes:
-        from sightline_plugins.opencv import cv2
-
-        bgr = np.ascontiguousarray(rgb[..., ::-1])
-        options = [] if suffix.lower() == ".png" else [cv2.IMWRITE_JPEG_QUALITY, self._element.quality]
-        done, data = cv2.imencode(suffix, bgr, options)
-        if not done:
-            raise OutputError(f"an image of {rgb.shape[1]} x {rgb.shape[0]} pixels cannot be saved as {suffix}")
-        return bytes(data)
 
 
 def _limit_of(element: Snapshots) -> int | None:
