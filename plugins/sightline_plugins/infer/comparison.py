@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,21 @@ def compare(first: Batch, second: Batch, *, element: str, searches: bool) -> lis
     return [_of_frame(first.objects.of_frame(row), second.objects.of_frame(row), element) for row in rows]
 
 
+def compare_objects(one: Objects, other: Objects) -> FrameComparison:
+    """Compare the objects that two models found on a frame."""
+    overlap = iou_matrix(one.xyxy, other.xyxy)
+    same = np.equal.outer(np.array(one.labels(), np.str_), np.array(other.labels(), np.str_))
+    pairs = pairs_of(overlap)
+    return FrameComparison(
+        2.0 * len(pairs_of(overlap * same)),
+        len(one) + len(other),
+        len(pairs),
+        sum(bool(same[pair]) for pair in pairs),
+        float(sum(overlap[pair] for pair in pairs)),
+        (len(one), len(other)),
+    )
+
+
 def _is_searched(batch: Batch, row: int, element: str) -> bool:
     searched = batch.columns.searched_by
     return bool(searched) and element in searched[row]
@@ -95,20 +110,10 @@ def _is_searched(batch: Batch, row: int, element: str) -> bool:
 
 def _of_frame(first: Objects, second: Objects, element: str) -> FrameComparison:
     (one, known), (other, also_known) = (_parted(objects, element) for objects in (first, second))
-    overlap = iou_matrix(one.xyxy, other.xyxy)
-    same = np.equal.outer(np.array(one.labels(), np.str_), np.array(other.labels(), np.str_))
-    pairs = pairs_of(overlap)
-    agreeing, total = 2.0 * len(pairs_of(overlap * same)), len(one) + len(other)
-    for mine, others in _texts(known, also_known):
-        agreeing, total = agreeing + 2.0 * (mine == others), total + 2
-    return FrameComparison(
-        agreeing,
-        total,
-        len(pairs),
-        sum(bool(same[pair]) for pair in pairs),
-        float(sum(overlap[pair] for pair in pairs)),
-        (len(one), len(other)),
-    )
+    found = compare_objects(one, other)
+    texts = _texts(known, also_known)
+    agreeing = sum(mine == others for mine, others in texts)
+    return replace(found, agreeing=found.agreeing + 2.0 * agreeing, total=found.total + 2 * len(texts))
 
 
 def _parted(objects: Objects, element: str) -> tuple[Objects, Objects]:
