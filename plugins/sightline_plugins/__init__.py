@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sightline_plugins.flow.flow import Flow
     from sightline_plugins.functions.apply import Apply
     from sightline_plugins.functions.callback import Callback
+    from sightline_plugins.harvest.harvest import Harvest
     from sightline_plugins.infer.classify import Classify
     from sightline_plugins.infer.detect import Detect
     from sightline_plugins.infer.embed import Embed
@@ -88,6 +89,7 @@ _HOMES = {
     "Embed": "sightline_plugins.infer.embed",
     "Flow": "sightline_plugins.flow.flow",
     "Flows": "sightline_plugins.rules.flows",
+    "Harvest": "sightline_plugins.harvest.harvest",
     "HeatMaps": "sightline_plugins.rules.heat_map",
     "Images": "sightline_plugins.sources.images.element",
     "Infer": "sightline_plugins.infer.infer",
@@ -150,6 +152,7 @@ __all__ = [
     "Embed",
     "Flow",
     "Flows",
+    "Harvest",
     "HeatMaps",
     "Images",
     "Infer",

@@ -51,6 +51,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "draw": {},
     "embed": {"model": "colors.onnx", "on": "car", **mean_color.PLAIN},
     "flow": {"mode": "dense", "arrows": True},
+    "harvest": {"path": "harvest", "apart": 0, "random": 0.5},
     "heat_map": {"standing": {}},
     "flows": {
         "left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]]},

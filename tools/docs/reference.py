@@ -25,7 +25,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Cameras": ("camera_health",),
     "Images": ("warp",),
     "Drawing and privacy": ("draw",),
-    "Outputs": ("sinks", "record", "publish", "tile"),
+    "Outputs": ("sinks", "harvest", "record", "publish", "tile"),
     "Delivery": ("delivery",),
     "Recorded results": ("replay",),
     "Your own functions": ("functions",),

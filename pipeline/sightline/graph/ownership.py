@@ -17,12 +17,15 @@ STATE_BEGINNING: Final = b'{"sightline_state":'
 """How state files begin."""
 RECORDING_BEGINNING: Final = b"SLRUN\x00"
 """How recordings of runs begin."""
+HARVEST_BEGINNING: Final = b'{"sightline_harvest":'
+"""How the lists of harvested frames begin."""
 _BEGINNINGS = (
     b'{"stream":"',
     b"stream,frame,pts_seconds,label,class_id,confidence,",
     b'{\n  "pipeline": "',
     STATE_BEGINNING,
     RECORDING_BEGINNING,
+    HARVEST_BEGINNING,
 )
 """How JSON lines, CSV tables and run reports begin."""
 SQLITE_APPLICATION_ID: Final = 0x53474C54
