@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, Field
 
-from sightline.errors import DestinationLost, DestinationRefused, MissingExtra, RecordRefused
+from sightline.errors import DestinationLost, DestinationRefused, RecordRefused
 from sightline.graph import Problem, Site
 from sightline.graph.described import Described
 from sightline.graph.transport import Delivers, Record, Transport
@@ -21,17 +19,21 @@ from sightline.media.time import Duration
 from sightline_plugins.delivery.hosts import hosts_of, is_known
 from sightline_plugins.delivery.refusals import excerpt
 from sightline_plugins.delivery.urls import readable_url
+from sightline_plugins.object_store import (
+    bucket_of,
+    has_credentials,
+    message_of,
+    open_bucket,
+    require_client,
+    url_problem,
+)
 
 if TYPE_CHECKING:
-    from obstore.store import S3Config, S3Store
+    from obstore.store import S3Store
 
 STREAM, EPOCH, KIND, FRAME, TRACK = "{stream}", "{epoch}", "{kind}", "{frame}", "{track}"
 PLACEHOLDERS = (STREAM, EPOCH, KIND, FRAME, TRACK)
 _WORD = re.compile(r"\{[^{}]*\}")
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_KEY_ID = ("AWS_ACCESS_KEY_ID",)
-_LENT = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_WEB_IDENTITY_TOKEN_FILE")
-"""Variables with which AWS lends credentials to a container."""
 _STATUS = re.compile(r"status code: (\d{3})")
 _TOO_LARGE = 413
 
@@ -57,16 +59,6 @@ class ImageStore(Described):
     """The secret of the key."""
     timeout: Annotated[Duration, Field(gt=0)] = 10_000_000_000
     """How long the store may take to answer before it counts as lost."""
-
-    @property
-    def bucket(self) -> str:
-        """The name of the bucket."""
-        return urlsplit(self.url).netloc
-
-    @property
-    def prefix(self) -> str:
-        """The beginning of all keys, without a slash at its ends; empty when there is none."""
-        return urlsplit(self.url).path.strip("/")
 
     def destination(self) -> str:
         """Return the address for messages."""
@@ -95,10 +87,7 @@ class ImageStore(Described):
     def transport(self, site: Site) -> Transport:
         """Make the transport. Raises MissingExtra when its client is not installed."""
         del site
-        try:
-            import obstore  # noqa: F401
-        except ModuleNotFoundError as error:
-            raise MissingExtra("obstore", extra="s3", purpose="`image_store`") from error
+        require_client(purpose="`image_store`")
         return ImageStoreTransport(self)
 
     def problems(self, *, is_crop: bool) -> Iterator[Problem]:
@@ -118,15 +107,9 @@ class ImageStore(Described):
         yield from self._credential_problems()
 
     def _url_problems(self) -> Iterator[Problem]:
-        parts = urlsplit(self.url)
-        if parts.scheme != "s3":
-            yield Problem("the store is written s3://BUCKET/PREFIX", ("url",))
-        elif "@" in parts.netloc or parts.query or parts.fragment:
-            yield Problem("the URL holds bucket and prefix only: credentials are access_key and secret_key", ("url",))
-        elif not _BUCKET.fullmatch(parts.netloc):
-            yield Problem("a bucket has 3 to 63 lower-case letters, digits, dots and hyphens", ("url",))
-        elif not {".", "..", ""}.isdisjoint(self.prefix.split("/") if self.prefix else ()) or "{" in self.url:
-            yield Problem("a prefix has no placeholders, and no parts that are empty, `.` or `..`", ("url",))
+        wrong = url_problem(self.url, credentials="access_key and secret_key")
+        if wrong is not None:
+            yield Problem(wrong, ("url",))
         if self.endpoint is None:
             return
         if urlsplit(self.endpoint).scheme not in ("http", "https"):
@@ -137,7 +120,7 @@ class ImageStore(Described):
     def _credential_problems(self) -> Iterator[Problem]:
         if (self.access_key is None) != (self.secret_key is None):
             yield Problem("access_key and secret_key go together", ("access_key",))
-        elif self.access_key is None and self.endpoint is not None and not any(map(os.environ.get, (*_KEY_ID, *_LENT))):
+        elif self.access_key is None and self.endpoint is not None and not has_credentials():
             text = "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give access_key"
             yield Problem(text, ("access_key",))
 
@@ -152,24 +135,16 @@ class ImageStoreTransport(Transport):
     def connect(self) -> None:
         """Make the client; each request has its own connection, or one that is still open."""
         from obstore.exceptions import BaseError
-        from obstore.store import S3Store
 
         one = self._described
-        given = {
-            "endpoint": one.endpoint,
-            "region": one.region,
-            "access_key_id": one.access_key,
-            "secret_access_key": one.secret_key,
-        }
-        config = cast("S3Config", {name: value for name, value in given.items() if value is not None})
-        timeout = timedelta(seconds=one.timeout / 1e9)
         try:
-            self._store = S3Store(
-                one.bucket,
-                prefix=one.prefix or None,
-                config=config,
-                client_options={"timeout": timeout, "connect_timeout": timeout, "allow_http": True},
-                retry_config={"max_retries": 0, "retry_timeout": timeout},
+            self._store = open_bucket(
+                one.url,
+                endpoint=one.endpoint,
+                region=one.region,
+                access_key=one.access_key,
+                secret_key=one.secret_key,
+                timeout_seconds=one.timeout / 1e9,
             )
         except BaseError as error:
             raise DestinationRefused(f"{one.destination()}: {self._first_line(error)}") from None
@@ -188,7 +163,7 @@ class ImageStoreTransport(Transport):
                 text = f"{where} does not take our credentials: {self._first_line(error)}"
                 raise DestinationRefused(text, delivered=delivered) from None
             except FileNotFoundError:
-                text = f"{where}: there is no bucket {self._described.bucket}"
+                text = f"{where}: there is no bucket {bucket_of(self._described.url)}"
                 raise DestinationRefused(text, delivered=delivered) from None
             except BaseError as error:
                 text = self._first_line(error)
@@ -202,6 +177,6 @@ class ImageStoreTransport(Transport):
         self._store = None
 
     def _first_line(self, error: Exception) -> str:
-        """The message of the client, which has its own data structures behind it."""
-        text = str(error).partition("\n\nDebug source")[0]
-        return excerpt(text, secrets=filter(None, (self._described.access_key, self._described.secret_key)))
+        """The message of the client, without secrets."""
+        secrets = filter(None, (self._described.access_key, self._described.secret_key))
+        return excerpt(message_of(error), secrets=secrets)
