@@ -16,6 +16,7 @@ from sightline.graph.fields import is_folder
 
 LARGEST_BYTES = 2**31 - 1
 _LOOKED_AT_BYTES = 512
+_OPEN_CHANNELS, _CHANNELS = ("num_channels", "channels"), 3
 _SPACE = 0x20
 
 STANDARD = ("", "ai.onnx")
@@ -31,12 +32,17 @@ _TENSORRT = (
 )
 _OPENVINO = "is OpenVINO IR: give the ONNX file that it was made from; OpenVINO runs that"
 _KERAS = "is a Keras or TensorFlow file: convert it to ONNX (python -m tf2onnx.convert)"
+_ENCRYPTED = (
+    "is an encrypted model of TAO 4 or older: give the ONNX file that TAO 5 exports (`tao model NAME export`), or the "
+    "ONNX version of the model from NGC"
+)
 _PYTORCH = "is a PyTorch file: export the model to ONNX (torch.onnx.export)"
 KNOWN_SUFFIXES = {
     **dict.fromkeys((".engine", ".plan", ".trt"), _TENSORRT),
     **dict.fromkeys((".xml", ".bin"), _OPENVINO),
     **dict.fromkeys((".h5", ".keras", ".pb", ".tflite"), _KERAS),
     **dict.fromkeys((".pt", ".pth", ".ckpt", ".safetensors"), _PYTORCH),
+    **dict.fromkeys((".etlt", ".tlt"), _ENCRYPTED),
     ".mlmodel": "is a Core ML file: give the model that it was made from, as ONNX",
     ".param": "is an ncnn file: give the model that it was made from, as ONNX",
 }
@@ -132,6 +138,7 @@ def _parse(content: bytes, *, label: str, suffix: str = "") -> onnx.ModelProto:
     if not parsed.graph.node or not parsed.opset_import:
         raise ModelError(f"{label}: {_meaning(content, suffix)}")
     _drop_inputs_with_values(parsed)
+    _set_open_channels(parsed)
     return parsed
 
 
@@ -155,6 +162,14 @@ def _drop_inputs_with_values(parsed: onnx.ModelProto) -> None:
     for entry in [entry for entry in parsed.graph.input if entry.name in known]:
         parsed.graph.input.remove(entry)
         parsed.ir_version = max(parsed.ir_version, 4)
+
+
+def _set_open_channels(parsed: onnx.ModelProto) -> None:
+    """Exporters of Hugging Face leave even the channels of images open, and call them so; their models take colours."""
+    for entry in parsed.graph.input:
+        sizes = entry.type.tensor_type.shape.dim
+        if len(sizes) == 4 and sizes[1].dim_param in _OPEN_CHANNELS:
+            sizes[1].dim_value = _CHANNELS
 
 
 def _checked(parsed: onnx.ModelProto, *, label: str) -> onnx.ModelProto:

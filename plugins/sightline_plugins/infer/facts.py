@@ -21,7 +21,7 @@ from sightline_plugins.engines.address import Address, address_of
 from sightline_plugins.engines.protocol import TensorSpec
 from sightline_plugins.preprocess.stacks import StackOrder
 
-_FORMAT = 1
+_FORMAT = 2
 """Changes when other facts are read from files, so that those kept before are not used."""
 
 SizeWh = tuple[int, int]

@@ -1,4 +1,4 @@
-"""Read what people have as models (files, folders of DeepStream and of Ultralytics) into cards, and judge them."""
+"""Read what people have as models (files, and folders of other tools) into cards, and judge them."""
 
 from sightline_plugins.model_import.find import read_package
 from sightline_plugins.model_import.judging import Judged, judge

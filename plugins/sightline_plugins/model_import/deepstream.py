@@ -9,18 +9,19 @@ pipeline, or has no counterpart here, is reported and not guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sightline.errors import ModelError
+from sightline_plugins.engines.model_file import KNOWN_SUFFIXES
 from sightline_plugins.infer.card import MAX_BYTES, read_labels
 from sightline_plugins.model_import.package import ModelPackage, name_of, own_card
 from sightline_plugins.store import Origin
 
-_PROPERTY, _ALL, _CLASS = "property", "class-attrs-all", "class-attrs-"
+PROPERTY, _ALL, _CLASS = "property", "class-attrs-all", "class-attrs-"
 _PRE, _POST, _IOU = 0.2, 0.0, 0.3
 """nvinfer's defaults of pre-cluster-threshold, post-cluster-threshold and nms-iou-threshold."""
 _TASKS = {"0": "detect", "1": "classify", "2": "segment", "3": "segment"}
@@ -28,7 +29,8 @@ _COLORS = {"0": "rgb", "1": "bgr", "2": "gray"}
 _FILTERS = {"0": "nearest", "1": "bilinear"}
 _CLUSTERINGS = {"0": "groupRectangles", "1": "DBSCAN", "3": "DBSCAN with NMS"}
 _NMS, _NO_CLUSTERING = "2", "4"
-_OTHER_MODELS = ("tlt-encoded-model", "model-file", "uff-file", "custom-network-config")
+_ENCRYPTED = "tlt-encoded-model"
+_OTHER_MODELS = (_ENCRYPTED, "model-file", "uff-file", "custom-network-config")
 _ONE = "1"
 _BEGINNING = re.compile(rb"^(\xef\xbb\xbf)?(\s*\[property\]|property:)", re.MULTILINE)
 _DIGITS = 6
@@ -82,12 +84,12 @@ class _Reading:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        return self.sections[_PROPERTY]
+        return self.sections[PROPERTY]
 
-    def number(self, key: str, default: float, *, section: str = _PROPERTY) -> float:
+    def number(self, key: str, default: float, *, section: str = PROPERTY) -> float:
         return self.numbers(key, (default,), section=section)[0]
 
-    def numbers(self, key: str, default: tuple[float, ...], *, section: str = _PROPERTY) -> tuple[float, ...]:
+    def numbers(self, key: str, default: tuple[float, ...], *, section: str = PROPERTY) -> tuple[float, ...]:
         text = self.sections.get(section, {}).get(key)
         if text is None:
             return default
@@ -100,7 +102,7 @@ class _Reading:
     def one_of(self, key: str, known: Mapping[str, str], default: str) -> str:
         text = self.settings.get(key, default)
         if text not in known:
-            raise self.error(f"[{_PROPERTY}] {key}={text}: must be one of {', '.join(known)}")
+            raise self.error(f"[{PROPERTY}] {key}={text}: must be one of {', '.join(known)}")
         return known[text]
 
     def error(self, message: str) -> ModelError:
@@ -119,8 +121,14 @@ def read_deepstream(path: Path) -> ModelPackage:
 
     Raises ModelError for a configuration that cannot be read, a value that is wrong, and a model that is no ONNX file.
     """
-    sections = _sections(path)
-    reading = _Reading(path, {_PROPERTY: {}, **sections})
+    return read_settings(path, _sections(path), kind="deepstream", maker="DeepStream")
+
+
+def read_settings(
+    path: Path, sections: Mapping[str, Mapping[str, str]], *, kind: Literal["deepstream", "tao"], maker: str
+) -> ModelPackage:
+    """Return the model of settings of nvinfer that a file holds, by section. Raises ModelError as `read_deepstream`."""
+    reading = _Reading(path, {PROPERTY: {}, **sections})
     model = _model(reading)
     task = _task(reading)
     card: dict[str, Any] = {} if task is None else {"task": task}
@@ -132,32 +140,40 @@ def read_deepstream(path: Path) -> ModelPackage:
         card |= _boxes(reading, labels)
     elif task == "classify" and reading.number("classifier-threshold", 0.0) > 0:
         card["confidence"] = reading.number("classifier-threshold", 0.0)
-    card["source"] = f"a model of DeepStream ({path.name})"
+    card["source"] = f"a model of {maker} ({path.name})"
     _note_the_rest(reading)
     name = name_of(model.stem)
     place = str(path.resolve())
     return ModelPackage(
-        model, {**card, **own_card(model)}, Origin("deepstream", place), name, not_taken_over=tuple(reading.notes)
+        model, {**card, **own_card(model)}, Origin(kind, place), name, not_taken_over=tuple(reading.notes)
     )
 
 
 def _sections(path: Path) -> Mapping[str, Mapping[str, str]]:
     """Return the sections of a file in either form of DeepStream: that of GLib's key files, or YAML."""
+    text = read_text(path)
+    return _of_yaml(path, text) if path.suffix.lower() in (".yml", ".yaml") else sections_of(path, text.splitlines())
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a configuration. Raises ModelError."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ModelError(f"{path} is larger than {MAX_BYTES} bytes: it is no configuration of nvinfer")
-        text = path.read_text("utf-8-sig")
+        return path.read_text("utf-8-sig")
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ModelError(f"{path} is not UTF-8 text") from error
-    return _of_yaml(path, text) if path.suffix.lower() in (".yml", ".yaml") else _of_key_file(path, text)
 
 
-def _of_key_file(path: Path, text: str) -> Mapping[str, Mapping[str, str]]:
+def sections_of(path: Path, lines: Sequence[str], *, section: str | None = None) -> dict[str, dict[str, str]]:
+    """Return the sections of GLib's key files. `section` is the one that lines before the first section belong to;
+    without it there may be none. Raises ModelError naming file and line.
+    """
     sections: dict[str, dict[str, str]] = {}
-    current: dict[str, str] | None = None
-    for number, line in enumerate(text.splitlines(), 1):
+    current = None if section is None else sections.setdefault(section, {})
+    for number, line in enumerate(lines, 1):
         plain = line.strip()
         if not plain or plain.startswith("#"):
             continue
@@ -193,6 +209,8 @@ def _model(reading: _Reading) -> Path:
     if named:
         return _file(reading, named, "onnx-file")
     other = next((key for key in _OTHER_MODELS if key in reading.settings), None)
+    if other == _ENCRYPTED:
+        raise reading.error(f"{other}={reading.settings[other]} {KNOWN_SUFFIXES['.etlt']}, and name it with onnx-file")
     if other is not None:
         raise reading.error(
             f"{other}={reading.settings[other]}: only ONNX files are read; export the model to ONNX and name it with "
@@ -319,7 +337,7 @@ def _note_the_rest(reading: _Reading) -> None:
     """Say of every other key what becomes of it."""
     reading.notes += _notes(reading)
     for section, given in reading.sections.items():
-        if section == _PROPERTY:
+        if section == PROPERTY:
             continue
         if not section.startswith(_CLASS):
             reading.notes.append(f"[{section}]: is no section of nvinfer that is known here")

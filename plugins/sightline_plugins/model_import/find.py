@@ -1,4 +1,4 @@
-"""Find out what a path is: an ONNX file, a folder of DeepStream or one of its files, or a folder of Ultralytics."""
+"""Find out what a path is: an ONNX file, or what DeepStream, TAO, Hugging Face, Triton or Ultralytics leave."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from pathlib import Path
 from sightline.errors import ModelError
 from sightline_plugins.infer.facts import read_facts
 from sightline_plugins.model_import.deepstream import is_deepstream, read_deepstream
+from sightline_plugins.model_import.huggingface import CONFIGURATION as HUGGINGFACE
+from sightline_plugins.model_import.huggingface import is_huggingface, read_huggingface
 from sightline_plugins.model_import.package import ModelPackage, name_of, own_card
+from sightline_plugins.model_import.tao import CONFIGURATION as TAO
+from sightline_plugins.model_import.tao import is_tao, read_tao
+from sightline_plugins.model_import.triton import CONFIGURATION as TRITON
+from sightline_plugins.model_import.triton import is_triton, models_of, read_triton
 from sightline_plugins.model_import.ultralytics import AUTHOR, read_ultralytics
 from sightline_plugins.store import Origin
 
-_CONFIGURATIONS = ("config_infer_primary*", "config_infer*", "pgie*", "sgie*", "nvinfer*")
+_CONFIGURATIONS = ("config_infer_primary*", "config_infer*", "pgie*", "sgie*", "nvinfer*", "nvdsinfer*")
 _SUFFIXES = (".txt", ".yml", ".yaml")
 _QUANTIZED = ".int8"
 _PLACES = (".", "weights", "model", "models")
@@ -19,7 +25,7 @@ _FEW = 8
 
 
 def read_package(path: Path) -> ModelPackage:
-    """Return the model that a path holds: an ONNX file, a configuration of DeepStream's nvinfer, or a folder of either.
+    """Return the model that a path holds: an ONNX file, a configuration that names one, or a folder of either.
 
     Raises ModelError when there is none, or more than one, and for files that cannot be read.
     """
@@ -27,6 +33,12 @@ def read_package(path: Path) -> ModelPackage:
         return _of_folder(path)
     if not path.exists():
         raise ModelError(f"there is no file or folder {path}")
+    if path.name == HUGGINGFACE:
+        return read_huggingface(path.parent)
+    if path.name == TRITON:
+        return read_triton(path.parent)
+    if is_tao(path):
+        return read_tao(path)
     if path.suffix.lower() in _SUFFIXES:
         if not is_deepstream(path):
             raise ModelError(
@@ -43,12 +55,28 @@ def _of_folder(folder: Path) -> ModelPackage:
         raise ModelError(f"{folder} has several models: give one of {_listed(configurations, folder)}")
     if configurations:
         return read_deepstream(configurations[0])
+    if is_tao(folder / TAO):
+        return read_tao(folder / TAO)
+    if is_huggingface(folder):
+        return read_huggingface(folder)
+    if is_triton(folder):
+        return read_triton(folder)
     models = _models(folder)
     if len(models) > 1:
         raise ModelError(f"{folder} has several models: give one of {_listed(models, folder)}")
     if not models:
-        raise ModelError(f"{folder} has no ONNX file{_others(folder)}")
+        return _of_repository(folder)
     return _of_file(models[0])
+
+
+def _of_repository(folder: Path) -> ModelPackage:
+    """Return the one model of a repository of Triton."""
+    models = models_of(folder)
+    if len(models) > 1:
+        raise ModelError(f"{folder} is a repository of several models: give one of {_listed(models, folder)}")
+    if not models:
+        raise ModelError(f"{folder} has no ONNX file{_others(folder)}")
+    return read_triton(models[0])
 
 
 def _of_file(model: Path) -> ModelPackage:
@@ -63,7 +91,7 @@ def _configurations(folder: Path) -> list[Path]:
     """Return the configurations of the first kind that the folder has; primary detectors go first."""
     for pattern in _CONFIGURATIONS:
         found = sorted(path for path in folder.glob(pattern) if path.suffix.lower() in _SUFFIXES and path.is_file())
-        found = [path for path in found if is_deepstream(path)]
+        found = [path for path in found if path.name != TAO and is_deepstream(path)]
         if found:
             return found
     return []

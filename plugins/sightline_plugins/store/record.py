@@ -81,7 +81,7 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a model came from: in which form it was added, and the path or address of it."""
 
-    kind: Literal["onnx", "deepstream", "ultralytics", "catalogue"]
+    kind: Literal["onnx", "deepstream", "ultralytics", "huggingface", "triton", "tao", "catalogue"]
     place: str
 
 
@@ -203,16 +203,21 @@ def read_record(folder: Path) -> Record:
     path = folder / RECORD_FILE
     try:
         content = path.read_bytes()
-        written_in = msgspec.json.decode(content, type=_Format).format
-        if written_in != _FORMAT:
-            raise ModelError(f"{path} has format {written_in}, and this version of Sightline reads {_FORMAT}")
-        record = msgspec.json.decode(content, type=Record)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from error
+    return decoded(content, Reference(folder.parent.name, folder.name), where=str(path))
+
+
+def decoded(content: bytes, expected: Reference, *, where: str) -> Record:
+    """Return the record that a file holds. Raises ModelError when it is damaged, or not the expected version's."""
+    try:
+        written_in = msgspec.json.decode(content, type=_Format).format
+        if written_in != _FORMAT:
+            raise ModelError(f"{where} has format {written_in}, and this version of Sightline reads {_FORMAT}")
+        record = msgspec.json.decode(content, type=Record)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} is damaged: {error}") from error
-    named = (record.name, record.version) == (folder.parent.name, folder.name)
+        raise ModelError(f"{where} is damaged: {error}") from error
     files = all(_PLAIN_FILE.fullmatch(file) and ".." not in Path(file).parts for file in record.files)
-    if not named or not files or record.model not in record.files:
-        raise ModelError(f"{path} does not describe the folder that it lies in")
+    if record.reference != expected or not files or record.model not in record.files:
+        raise ModelError(f"{where} does not describe the folder that it lies in")
     return record

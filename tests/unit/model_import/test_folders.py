@@ -141,7 +141,7 @@ def test_what_has_no_counterpart_is_reported(deepstream: Path, change: str, note
     ("old", "new", "message"),
     [
         ("onnx-file=../moved/street.onnx", "onnx-file=other.onnx", "other.onnx: there is no such file"),
-        ("onnx-file=../moved/street.onnx", "tlt-encoded-model=a.etlt", "only ONNX files are read"),
+        ("onnx-file=../moved/street.onnx", "tlt-encoded-model=a.etlt", "a.etlt is an encrypted model of TAO"),
         ("onnx-file=../moved/street.onnx", "model-engine-file=a.engine", "names no onnx-file"),
         ("num-detected-classes=6", "num-detected-classes=4", "num-detected-classes=4, and labels.txt has 6 labels"),
         ("interval=2", "net-scale-factor=fast", "net-scale-factor=fast: numbers are expected"),

@@ -1,4 +1,4 @@
-"""`sightline models add`: put a model into the store, from a file or from what DeepStream and Ultralytics leave."""
+"""`sightline models add`: put a model into the store, from a file or from what other tools leave."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW_LABELS = 8
 _MB = 1e6
 
 
-@click.command("add", short_help="Put a model into the store: a file, or a folder of DeepStream or Ultralytics.")
+@click.command("add", short_help="Put a model into the store: a file, or the folder of another tool.")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--name", metavar="NAME", help="What to call it. Default: after the file.")
 @click.option("--version", metavar="V", help="Its version, such as 2 or 1.4.0. Default: one after the newest.")
@@ -47,8 +47,10 @@ def add(
     """Put the model at PATH into the store, for `model: store:NAME@VERSION` in pipelines.
 
     PATH is an ONNX file, with or without its card; a configuration of DeepStream's nvinfer
-    (config_infer_primary.txt) or the folder that it is in, with ONNX file and labels; or the folder of an Ultralytics
-    export or training run. Each becomes a model with a card, and what could not be taken over is listed.
+    (config_infer_primary.txt) or the folder that it is in, with ONNX file and labels; the folder of an Ultralytics
+    export or training run; a folder of Hugging Face (config.json, preprocessor_config.json, model.onnx or
+    onnx/model.onnx); a model of a Triton repository (config.pbtxt, 1/model.onnx); or the folder of an export of TAO
+    (nvinfer_config.txt, labels.txt). Each becomes a model with a card, and what could not be taken over is listed.
 
     The model is copied, its card is compared with its graph, and the network runs once on an image of noise. A file
     that is torn, a card that is not true or a full disk is one error, and nothing of the model is in the store. A
