@@ -49,9 +49,12 @@ def bring(
 ) -> None:
     """Bring a file to `target`, from a folder (or mirror) if one is given, else from its URL.
 
-    What was brought before a break is kept beside it as `.part`, and the next attempt goes on there. Proxies are those
-    of the environment. Raises DownloadError, and OutputError when it cannot be written.
+    What was brought before a break is kept beside it as `.part`, and the next attempt goes on there; a whole file that
+    an earlier attempt left at `target` is taken. Proxies are those of the environment. Raises DownloadError, and
+    OutputError when it cannot be written.
     """
+    if _is_here(wanted, target):
+        return
     part = target.with_name(f"{target.name}.part")
     mirror = os.environ.get(MIRROR, "")
     if folder is None and mirror and "://" not in mirror:
@@ -82,6 +85,8 @@ def bring_member(
 
     Raises DownloadError, also for a zip that does not hold it.
     """
+    if _is_here(wanted, target):
+        return
     has_file = bool(os.environ.get(MIRROR)) if folder is None else _in_folder(wanted, folder) is not None
     if has_file:
         bring(wanted, target, folder=folder, progress=progress, stall_timeout=stall_timeout)
@@ -101,6 +106,17 @@ def bring_member(
         packed.unlink(missing_ok=True)
     _check(part, wanted)
     part.replace(target)
+
+
+def _is_here(wanted: Wanted, target: Path) -> bool:
+    """Whether an earlier attempt brought the file whole, and failed at what came after; another file is removed."""
+    if not target.is_file():
+        return False
+    try:
+        _check(target, wanted)
+    except DownloadError:
+        return False
+    return True
 
 
 def _in_folder(wanted: Wanted, folder: Path) -> Path | None:

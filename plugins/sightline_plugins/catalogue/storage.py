@@ -10,15 +10,10 @@ from sightline.errors import ModelError
 from sightline.graph.outputs import output_error
 from sightline_plugins.catalogue.entries import Entry, entry_names, find_entry
 from sightline_plugins.store import Accuracy, Origin, Store, Stored
+from sightline_plugins.store.folder import link_or_copy
 from sightline_plugins.store.record import new_record
 
 LICENCE_FILE = "licence.txt"
-_DOWNLOADS = ".downloads"
-
-
-def download_folder(name: str) -> Path:
-    """Return where the file of an entry is brought to, before it goes into the store."""
-    return Store().folder / _DOWNLOADS / name
 
 
 def pulled(name: str) -> Path | None:
@@ -35,11 +30,15 @@ def pulled(name: str) -> Path | None:
 
 
 def keep(entry: Entry, file: Path) -> Stored:
-    """Move the file of an entry into the store, with its card, labels and licence. Raises OutputError."""
+    """Move the file of an entry into the store, with its card, labels and licence.
+
+    The file stays where it is until the version is there, so that the next attempt need not bring it again. Raises
+    OutputError.
+    """
     store = Store()
     with store.adding() as folder:
         try:
-            file.replace(folder / entry.model_file)
+            link_or_copy(file, folder / entry.model_file)
             write_beside(folder, entry.name)
         except OSError as error:
             raise output_error(store.folder / entry.name, error, doing="write") from error
@@ -57,6 +56,8 @@ def keep(entry: Entry, file: Path) -> Stored:
             accuracy=tuple(Accuracy(one.what, one.value, one.on) for one in entry.measured),
         )
         stored, _ = store.publish(folder, record, version=None)
+    with suppress(OSError):
+        file.unlink()
     return stored
 
 

@@ -37,6 +37,7 @@ from sightline_plugins.store.record import (
 )
 
 _ADDING = ".adding"
+_DOWNLOADS = ".downloads"
 _LOCK = ".lock"
 _FEW = 12
 _ADVICE = "versions never change: remove it (`sightline models remove {named}`) and add it again"
@@ -176,6 +177,23 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
 
+    @contextmanager
+    def downloading(self, name: str) -> Iterator[Path]:
+        """Yield the folder that files of a model are brought to before they are a version, for one process at a time.
+
+        What an attempt leaves there, the next one finds. Raises OutputError.
+        """
+        folder = self.folder / _DOWNLOADS / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = _lock(folder / _LOCK)
+        except OSError as error:
+            raise output_error(folder, error, doing="write") from error
+        try:
+            yield folder
+        finally:
+            os.close(lock)
+
     def publish(self, files: Path, record: Record, *, version: str | None) -> tuple[Stored, bool]:
         """Move a folder that was put together to its place. Return the version, and whether it is new.
 
@@ -184,7 +202,7 @@ class Store:
         has others.
         """
         try:
-            record = replace(record, files=_recorded(files))
+            record = replace(record, files=recorded(files))
             with self._locked():
                 known = self._same(record, version)
                 if known is not None:
@@ -296,7 +314,18 @@ def _sweep(place: Path) -> None:
             os.close(lock)
 
 
-def _recorded(folder: Path) -> dict[str, FileRecord]:
+def link_or_copy(source: Path, target: Path) -> None:
+    """Put a file to another place of the same disk, and leave it where it is: linked, or copied where links are not
+    possible. Raises OSError.
+    """
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def recorded(folder: Path) -> dict[str, FileRecord]:
+    """Return what the files of a folder are. Raises OSError."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
         str(path.relative_to(folder)): FileRecord(_digest(path, _stamp(path)), path.stat().st_size) for path in paths

@@ -218,6 +218,26 @@ def test_a_full_disk_is_told_and_leaves_no_model(tmpfs: Path, content: bytes) ->
     assert model_in(tmpfs).read_bytes() == content
 
 
+def test_a_disk_that_is_full_after_the_download_loses_nothing(tmpfs: Path, content: bytes) -> None:
+    """There is room for the model, and none for its card."""
+    free = os.statvfs(tmpfs)
+    room = -(-len(content) // free.f_frsize) * free.f_frsize
+    fill = tmpfs / "filler"
+    fill.write_bytes(bytes(free.f_bavail * free.f_frsize - room))
+    behaviour = Behaviour(content)
+    with serving(behaviour) as mirror:
+        done = pull(tmpfs, mirror)
+        fill.unlink()
+        again = pull(tmpfs, mirror)
+
+    assert done.returncode == 1
+    assert "the disk is full" in done.stderr.lower()
+    assert again.returncode == 0, again.stderr
+    assert len(behaviour.asked) == 1
+    assert Store(tmpfs).find(NAME).damage is None
+    assert not list((tmpfs / ".downloads").rglob("*.onnx"))
+
+
 def test_two_at_once_download_once(tmp_path: Path, content: bytes) -> None:
     behaviour = Behaviour(content)
     with serving(behaviour) as mirror, ThreadPoolExecutor(2) as threads:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +12,8 @@ import click
 
 if TYPE_CHECKING:
     from sightline_plugins.store import Store
+
+_MB = 1e6
 
 store_option = click.option(
     "--store",
@@ -33,3 +38,12 @@ def stored_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     plain = incomplete.removeprefix("store:")
     names = [f"{name}@{version}" for name in store.names() for version in store.versions(name)]
     return [name for name in (*store.names(), *names) if name.startswith(plain)]
+
+
+@contextmanager
+def transfer_bar(name: str, size: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function that takes the number of bytes that have come since the last call, and shows a bar on a
+    terminal.
+    """
+    with click.progressbar(length=size, label=f"{name} ({size / _MB:.1f} MB)", file=sys.stderr) as bar:
+        yield bar.update
