@@ -40,11 +40,19 @@ _TYPES: dict[str, pa.DataType] = {
     "track_id": pa.int64(),
 }
 _FRAME = (
-    ("run", pa.string()),
     ("frame", pa.int64()),
     ("pts_ns", pa.int64()),
     ("time", pa.timestamp("ns", tz="UTC")),
 )
+
+
+def _columns(table: Table) -> tuple[tuple[str, pa.DataType], ...]:
+    return tuple((name, _TYPES[name]) for name in COLUMNS[table])
+
+
+def table_columns(table: Table) -> pa.Schema:
+    """The columns of a table in memory, where rows name their stream."""
+    return pa.schema((("stream", pa.string()), *_FRAME, *_columns(table)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ class Partition:
     def schema(self) -> pa.Schema:
         """The columns of its table, with the partition and the version as metadata."""
         about = {"version": str(VERSION), "table": self.table, "stream": self.stream, "date": self.date}
-        columns = (*_FRAME, *((name, _TYPES[name]) for name in COLUMNS[self.table]))
+        columns = (("run", pa.string()), *_FRAME, *_columns(self.table))
         return pa.schema(columns, metadata={f"sightline.{key}": value for key, value in about.items()})
 
     @classmethod
@@ -91,10 +99,15 @@ def schema_bytes(schema: pa.Schema) -> bytes:
     return bytes(schema.serialize())
 
 
+def record_batch(rows: Sequence[Row], *, schema: pa.Schema) -> pa.RecordBatch:
+    """One row or more as columns."""
+    arrays = [pa.array(column, type_) for column, type_ in zip(zip(*rows, strict=True), schema.types, strict=True)]
+    return pa.record_batch(arrays, schema=schema)
+
+
 def rows_bytes(rows: Sequence[Row], *, schema: pa.Schema) -> bytes:
     """Rows as a record batch of an Arrow stream."""
-    arrays = [pa.array(column, type_) for column, type_ in zip(zip(*rows, strict=True), schema.types, strict=True)]
-    return bytes(pa.record_batch(arrays, schema=schema).serialize())
+    return bytes(record_batch(rows, schema=schema).serialize())
 
 
 @dataclass(slots=True)

@@ -1,0 +1,1 @@
+"""Other tools' packages read what was written for them."""
