@@ -131,15 +131,8 @@ def read_settings(
     reading = _Reading(path, {PROPERTY: {}, **sections})
     model = _model(reading)
     task = _task(reading)
-    card: dict[str, Any] = {} if task is None else {"task": task}
     labels = _labels(reading, task)
-    if labels:
-        card["labels"] = labels
-    card["input"] = _input(reading)
-    if task in ("detect", "segment") and reading.settings.get("network-type", "0") != "2":
-        card |= _boxes(reading, labels)
-    elif task == "classify" and reading.number("classifier-threshold", 0.0) > 0:
-        card["confidence"] = reading.number("classifier-threshold", 0.0)
+    card = _card(reading, task, labels)
     card["source"] = f"a model of {maker} ({path.name})"
     _note_the_rest(reading)
     name = name_of(model.stem)
@@ -147,6 +140,30 @@ def read_settings(
     return ModelPackage(
         model, {**card, **own_card(model)}, Origin(kind, place), name, not_taken_over=tuple(reading.notes)
     )
+
+
+def read_card(
+    path: Path, sections: Mapping[str, Mapping[str, str]], *, labels: Sequence[str]
+) -> tuple[str | None, dict[str, Any]]:
+    """Return the task that settings of nvinfer name, None where they leave it open, and the card without `source`.
+
+    The model need not be there, and `labels` are given. Raises ModelError for a value that is wrong.
+    """
+    reading = _Reading(path, {PROPERTY: {}, **sections})
+    task = _task(reading)
+    return task, _card(reading, task, list(labels))
+
+
+def _card(reading: _Reading, task: str | None, labels: list[str]) -> dict[str, Any]:
+    card: dict[str, Any] = {} if task is None else {"task": task}
+    if labels:
+        card["labels"] = labels
+    card["input"] = _input(reading)
+    if task in ("detect", "segment") and reading.settings.get("network-type", "0") != "2":
+        card |= _boxes(reading, labels)
+    elif task == "classify" and reading.number("classifier-threshold", 0.0) > 0:
+        card["confidence"] = reading.number("classifier-threshold", 0.0)
+    return card
 
 
 def _sections(path: Path) -> Mapping[str, Mapping[str, str]]:

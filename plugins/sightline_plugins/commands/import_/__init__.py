@@ -1,0 +1,1 @@
+"""Pipelines of other tools, turned into pipelines of Sightline."""

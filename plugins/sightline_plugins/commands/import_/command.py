@@ -1,0 +1,106 @@
+"""`sightline import`: turn what another tool is configured with into a pipeline, and report every difference."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sightline.cli.options import debug_option
+
+if TYPE_CHECKING:
+    from sightline_plugins.deepstream_import.plan import Import
+
+_MAX_FPS = 1000
+
+
+@click.group("import", short_help="Turn a configuration of DeepStream into a pipeline, with a report of differences.")
+def command() -> None:
+    """Turn what another tool is configured with into a pipeline, and report what becomes of each setting."""
+
+
+@command.command("deepstream")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write. Default: standard output.",
+)
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write the report: .md is Markdown, else JSON."
+)
+@click.option("--compat", is_flag=True, help="Count and resize as DeepStream does, where that is possible.")
+@click.option(
+    "--fps",
+    type=click.FloatRange(min=0, min_open=True, max=_MAX_FPS),
+    default=30.0,
+    show_default=True,
+    help="Frame rate by which numbers of frames become times.",
+)
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+@debug_option
+def deepstream(config: Path, output: Path | None, report: Path | None, compat: bool, fps: float, force: bool) -> None:
+    """Turn CONFIG into a pipeline: a configuration of deepstream-app, or a file of nvinfer or nvdsanalytics alone.
+
+    Key files and YAML are read, with all files that they name: nvinfer, nvinferserver, nvdspreprocess, nvdsanalytics,
+    trackers, brokers. The report names each key with file and line, and what becomes of it: taken over, taken over
+    differently (and what that changes), without effect here, not possible (and what to do), or unknown.
+
+    With -o the report is printed; without it the pipeline is, and the report goes to standard error. No password is
+    written: the pipeline reads it from the environment. Nothing is written where the configuration cannot be read.
+    """
+    from sightline_plugins.deepstream_import.application import import_deepstream
+
+    _refuse_to_replace(output, report, force=force)
+    folder = Path() if output is None else output.parent
+    imported = import_deepstream(config, folder=folder, compat=compat, fps=fps)
+    _finish(imported, source=str(config), output=output, report=report)
+
+
+def _refuse_to_replace(*paths: Path | None, force: bool) -> None:
+    from sightline.errors import OutputError
+
+    for path in paths:
+        if path is not None and path.exists() and not force:
+            raise OutputError(f"{path} is there already: name another file, or give --force")
+
+
+def _finish(imported: Import, *, source: str, output: Path | None, report: Path | None) -> None:
+    from sightline_plugins.deepstream_import.report import report_file, text_report
+    from sightline_plugins.deepstream_import.writing import pipeline_text
+
+    text = pipeline_text(imported, source=source, file=str(output or "pipeline.yaml"))
+    if report is not None:
+        _write(report, report_file(report, imported, source=source))
+    if output is not None:
+        _write(output, text)
+    else:
+        click.echo(text, nl=False)
+    to_stderr = output is None
+    for line in text_report(imported):
+        click.echo(line, err=to_stderr)
+    if output is not None:
+        streams, steps = len(imported.plan.sources), sum(1 for _ in imported.plan.steps())
+        click.echo(f"\n{output}: {streams} {'stream' if streams == 1 else 'streams'}, {steps} steps")
+        for name in imported.variables:
+            click.echo(f"  export {name}=...   credentials are not in the file")
+        click.echo(f"  sightline check {output}\n  sightline run {output}")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all. Raises OutputError."""
+    from sightline.graph.outputs import output_error
+
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            aside.write_text(text, encoding="utf-8")
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+    except OSError as error:
+        raise output_error(path, error, doing="write") from error

@@ -1,0 +1,175 @@
+"""deepstream-app's configuration, in both its forms: section by section into a plan."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sightline_plugins.deepstream_import.analytics import add_analytics, add_rules
+from sightline_plugins.deepstream_import.file_forms import read_configuration
+from sightline_plugins.deepstream_import.inference import add_model, add_model_file
+from sightline_plugins.deepstream_import.outcomes import KeyOutcome, Outcome
+from sightline_plugins.deepstream_import.outputs import add_outputs, realtime_wanted
+from sightline_plugins.deepstream_import.plan import Import, Plan, Stage, duration, safe_name
+from sightline_plugins.deepstream_import.preprocess import add_regions
+from sightline_plugins.deepstream_import.sections import Configuration, Section
+from sightline_plugins.deepstream_import.settings import Settings, refuses, report_unknown_section
+from sightline_plugins.deepstream_import.source_text import Place
+from sightline_plugins.deepstream_import.sources import add_sources, output_folder
+from sightline_plugins.deepstream_import.tables.application import APPLICATION, IMAGE_SAVE, STREAMMUX, TESTS
+from sightline_plugins.deepstream_import.tables.inference import GIE
+from sightline_plugins.deepstream_import.tracking import add_tracker
+
+_SECTIONS = (
+    *("application", "tiled-display", "source-list", "source-attr-all", "source", "streammux", "osd", "tests"),
+    *("primary-gie", "tracker", "nvds-analytics", "pre-process", "message-converter", "img-save"),
+)
+_NUMBERED = ("source", "sink", "secondary-gie", "secondary-pre-process", "message-consumer")
+_OTHERS = {
+    "ds-example": "a plugin to copy from: `apply` and `callback` run a function in Python",
+    "audio-transform": "audio is not processed",
+    "audio-classifier": "audio is not processed",
+    "c2d-msg": "no messages are taken from brokers: the API and `sightline ctl` steer a pipeline",
+    "dewarper": "`dewarp` computes straight views of fisheye cameras",
+}
+_NUMBER = re.compile(r"\d+$")
+_MODEL, _ANALYTICS = "property", ("config-width", "config-height")
+MICROSECONDS = 1e6
+
+
+def import_deepstream(path: Path, *, folder: Path, compat: bool = False, fps: float = 30.0) -> Import:
+    """Return the plan of a configuration of DeepStream: of deepstream-app, or a file of nvinfer or nvdsanalytics alone.
+
+    `folder` is where the pipeline will be written. Nothing is written. Raises ConfigurationError and ModelError, which
+    name file and line, for what cannot be read or is wrong.
+    """
+    configuration = read_configuration(path)
+    imported = Import(folder, Plan(safe_name(path.stem, default="pipeline")), compat=compat, fps=fps)
+    if configuration.assumed_encoding is not None:
+        text = f"not UTF-8: read as {configuration.assumed_encoding}; look at names with other letters than a to z"
+        imported.outcomes.add(
+            KeyOutcome(Outcome.DIFFERENT, Place(path, 1), "", "encoding", configuration.assumed_encoding, text)
+        )
+    if not _is_application(configuration):
+        _add_alone(configuration, imported)
+    else:
+        _add_application(configuration, imported)
+    _add_results(imported)
+    return imported
+
+
+def _is_application(configuration: Configuration) -> bool:
+    return any(name in _SECTIONS or _NUMBER.sub("", name) in _NUMBERED for name in configuration.sections)
+
+
+def _add_alone(configuration: Configuration, imported: Import) -> None:
+    """Add a file that deepstream-app's would name: one model, or rules."""
+    place = Place(configuration.path)
+    section = configuration.sections.get(_MODEL)
+    empty = Section("primary-gie", place)
+    if section is not None and any(key in section.entries for key in _ANALYTICS):
+        add_rules(configuration, imported)
+    elif section is not None or "infer_config" in configuration.sections:
+        add_model_file(configuration, Settings(empty, GIE, imported.outcomes), imported, secondary=False)
+    else:
+        known = ", ".join(("[application]", "[source0]", "[primary-gie]", "[property]", "infer_config"))
+        found = ", ".join(f"[{name}]" for name in list(configuration.sections)[:6]) or "nothing"
+        raise place.error(f"is no configuration of DeepStream: it has {found}, and none of {known}")
+
+
+def _add_application(configuration: Configuration, imported: Import) -> None:
+    _add_settings(configuration, imported)
+    loop = _loops(configuration, imported)
+    add_sources(configuration, imported, realtime=realtime_wanted(configuration), loop=loop)
+    for section in configuration.named("primary-gie"):
+        add_model(section, imported, secondary=False)
+    for section in configuration.named("pre-process"):
+        add_regions(section, imported)
+    has_tracker = False
+    for section in configuration.named("tracker"):
+        has_tracker = add_tracker(section, imported)
+    for _, section in configuration.numbered("secondary-gie"):
+        add_model(section, imported, secondary=True)
+    for _, section in configuration.numbered("secondary-pre-process"):
+        add_regions(section, imported)
+    for section in configuration.named("nvds-analytics"):
+        add_analytics(section, imported)
+    _add_kitti(configuration, imported, has_tracker=has_tracker)
+    for section in configuration.named("img-save"):
+        _add_images(Settings(section, IMAGE_SAVE, imported.outcomes), imported)
+    add_outputs(configuration, imported)
+    known = [*_SECTIONS, *(f"{name}0" for name in _NUMBERED)]
+    for name, section in configuration.sections.items():
+        if name in _SECTIONS or (_NUMBER.search(name) and _NUMBER.sub("", name) in _NUMBERED):
+            continue
+        if name in _OTHERS:
+            Settings(section, {"*": refuses(_OTHERS[name], off=())}, imported.outcomes).close()
+        else:
+            report_unknown_section(section, known, imported.outcomes)
+
+
+def _add_settings(configuration: Configuration, imported: Import) -> None:
+    """Take what is about the pipeline as a whole: device and batch."""
+    for section in configuration.named("application"):
+        settings = Settings(section, APPLICATION, imported.outcomes)
+        if (number := settings.whole("global-gpu-id", 0)) > 0:
+            imported.plan.device = f"cuda:{number}"
+        settings.close()
+    for section in configuration.named("streammux"):
+        settings = Settings(section, STREAMMUX, imported.outcomes)
+        width, height = settings.number("width", 0), settings.number("height", 0)
+        imported.frame_wh = (width, height) if width > 0 and height > 0 else None
+        if (size := settings.whole("batch-size", 0)) > 0:
+            imported.plan.batch["size"] = size
+        if (timeout := settings.number("batched-push-timeout", -1)) > 0:
+            imported.plan.batch["timeout"] = duration(max(1000, timeout) / MICROSECONDS)
+        elif "batched-push-timeout" in settings:
+            text = "-1 waits for a full batch without end; here a batch leaves after 40 ms"
+            settings.note("batched-push-timeout", Outcome.DIFFERENT, text)
+        settings.close()
+
+
+def _loops(configuration: Configuration, imported: Import) -> bool:
+    for section in configuration.named("tests"):
+        settings = Settings(section, TESTS, imported.outcomes)
+        loop = settings.flag("file-loop")
+        settings.close()
+        return loop
+    return False
+
+
+def _add_kitti(configuration: Configuration, imported: Import, *, has_tracker: bool) -> None:
+    """Add the files of boxes and tracks that [application] asks for."""
+    for section in configuration.named("application"):
+        values = section.values()
+        if folder := values.get("gie-kitti-output-dir", "").strip():
+            options = {"path": f"{output_folder(folder)}/{{stream}}/{{frame}}.txt", "layout": "detection"}
+            imported.plan.add(Stage.FOUND, "kitti", options, "Boxes as the detector gave them.")
+        if (folder := values.get("kitti-track-output-dir", "").strip()) and has_tracker:
+            imported.plan.add(Stage.RESULTS, "kitti", {"path": f"{output_folder(folder)}/{{stream}}.txt"}, "")
+
+
+def _add_images(settings: Settings, imported: Import) -> None:
+    if not settings.is_enabled:
+        settings.close(because="saving images is switched off")
+        return
+    folder = output_folder(settings.text("output-folder-path", "out"))
+    options: dict[str, Any] = {"path": f"{folder}/{{stream}}-{{track}}-{{frame}}.jpg", "on": "track"}
+    if settings.flag("save-img-cropped-obj"):
+        options["crop"] = True
+    if (seconds := settings.number("second-to-skip-interval", 0)) > 0:
+        options["again"] = duration(seconds)
+    imported.plan.add(Stage.RESULTS, "snapshots", options, "An image of each object.")
+    settings.close()
+
+
+def _add_results(imported: Import) -> None:
+    """Write results where nothing else would be left of a run."""
+    plan = imported.plan
+    if not any(plan.stages[stage] for stage in (Stage.RESULTS, Stage.VIDEO)):
+        comment = "Nothing else is written: results, one line a frame."
+        plan.add(Stage.RESULTS, "jsonl", {"path": "out/{stream}.jsonl"}, comment)
+    if not plan.sources:
+        plan.sources["camera"] = {"uri": "video.mp4"}
+        imported.outcomes.missing.append("no source was found: put yours instead of `video.mp4`")
