@@ -133,6 +133,11 @@ class TrackerOptions(Described):
         return False
 
     @property
+    def follows_objects(self) -> bool:
+        """Whether `predict` already says where the image of the last `look` shows the objects."""
+        return False
+
+    @property
     def needs_appearance(self) -> bool:
         """Whether `compare_by` is called; `check` then demands a step before that gives embeddings."""
         return False

@@ -83,6 +83,11 @@ class AdaptiveOptions(TrackerOptions):
         """The options `camera_motion` and `visual`."""
         return self.camera_motion or self.visual
 
+    @property
+    def follows_objects(self) -> bool:
+        """The option `visual`."""
+        return self.visual
+
     def build(self, *, first_id: int = 1) -> Tracker:
         """Make the tracker of one stream."""
         from sightline_plugins.track.adaptive import AdaptiveTracker

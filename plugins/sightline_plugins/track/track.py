@@ -16,11 +16,12 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, Val
 from sightline.graph import Capability, Clock, Element, Operator, Problem, Saved, Site
 from sightline.graph.chosen import ChosenValue
 from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptions, Vectors
-from sightline.media import Batch, Event, Frame, Objects, Origin, Stream
+from sightline.media import Batch, Event, Frame, Memory, Objects, Origin, Stream
 from sightline.media.boxes import area, clip
 from sightline.media.convert import luma_from_surface
 from sightline_plugins.track.algorithms import TRACKERS, merged_schema, tracker_options
 from sightline_plugins.track.class_votes import CLASS_BITS, ClassVotes
+from sightline_plugins.track.following import FollowedTracks
 from sightline_plugins.track.past_frames import RULE, PastFrames
 from sightline_plugins.track.resumed import SPARE_IDS, OldTracks, RecentTracks, ResumedTracks, SavedTracks
 
@@ -81,8 +82,7 @@ class Track(Element):
     `min_hits` detections in a row with at least `high_threshold`, or more detections with less (with 2: 3 at a
     certainty of 0.65, 4 at 0.5). This keeps false alarms out and costs the first frames of an object, except on the
     first image with objects. Until a track is confirmed, and where nothing matches, the id is -1. A longer `max_lost`
-    bridges longer occlusions and confuses different objects more often. On frames that no detector looked at (`detect`
-    with `every`) objects are where the tracker expects them.
+    bridges longer occlusions and confuses different objects more often.
 
     A detector that calls one object a van, then a truck, then a van does not change what is written: detections of a
     track vote (`class_votes`).
@@ -90,6 +90,9 @@ class Track(Element):
     Objects inside other objects (a plate on a car) are not tracked. Detectors should pass low-confidence boxes on:
     those from `low_confidence` on keep hold of objects that are half hidden. Everything detected steadily from
     `new_track_threshold` on is tracked; raise that to ignore a detector's weak detections.
+
+    On frames that no detector looked at (`detect` with `every`), objects go where optical flow sees them go (`follow`),
+    and grow as the tracker expects.
 
     ```yaml
     - track: {max_lost: 1.5s}
@@ -112,6 +115,10 @@ class Track(Element):
     tracker_confidence: bool = False
     """Whether objects have the attribute `tracker_confidence`: how well a detection overlaps the box that the tracker
     expected, and on frames without a detector, how sure the tracker is of the box that it expects."""
+    follow: Literal["auto"] | bool = "auto"
+    """Whether objects are followed by optical flow on frames that no detector looked at (`detect` with `every`); false
+    leaves them where the tracker expects them. `auto` follows them in frames in host memory: on a GPU it costs a copy
+    of each frame's luma. A tracker that follows objects itself (`visual`) is left alone."""
     past_frames: bool = False
     """Whether a track, when it is confirmed, comes with an event `past_frame` for each frame before on which its object
     was seen without an id."""
@@ -196,6 +203,8 @@ class _StreamState:
     past: PastFrames = field(default_factory=PastFrames)
     recent: RecentTracks = field(default_factory=RecentTracks)
     resumed: ResumedTracks | None = None
+    followed: FollowedTracks | None = None
+    """From the first frame on that no detector looked at, where objects are followed."""
     pts_ns: int = 0
     at_ns: int = 0
     """The time of day of the last frame."""
@@ -285,12 +294,14 @@ class TrackOperator(Operator):
         first = 0
         for row, (frame, last) in enumerate(zip(batch.frames, _ends_of_frames(batch), strict=True)):
             state = self._state(frame)
-            if self._options.needs_images:
-                state.tracker.look(luma_from_surface(frame.surface))
             if frame.stream.live:
                 state.pts_ns, state.at_ns = frame.pts_ns, self._clock.epoch_ns()
-            if detected and not detected[row]:
+            is_detected = not detected or detected[row]
+            self._look(state, frame, is_detected=is_detected)
+            if not is_detected:
                 known = state.tracker.predict(pts_ns=frame.pts_ns)
+                if state.followed is not None:
+                    known = state.followed.follow(known)
                 if state.resumed is not None:
                     known = replace(known, track_id=state.resumed.old_ids(known.track_id))
                 expected.append((row, replace(known, class_id=state.votes.leading(known.track_id, known.class_id))))
@@ -303,6 +314,25 @@ class TrackOperator(Operator):
             tracked = Objects.concat([tracked, self._expected(batch, expected)])
         return batch.with_objects(tracked).with_events(events)
 
+    def _look(self, state: _StreamState, frame: Frame, *, is_detected: bool) -> None:
+        """Show a frame to the tracker that needs images, and to what follows objects."""
+        if not is_detected and state.followed is None and self._follows(frame):
+            state.followed = FollowedTracks()
+        if not self._options.needs_images and state.followed is None:
+            return
+        luma = luma_from_surface(frame.surface)
+        if self._options.needs_images:
+            state.tracker.look(luma)
+        if state.followed is not None:
+            state.followed.look(luma)
+
+    def _follows(self, frame: Frame) -> bool:
+        """Return whether objects of a frame's stream are followed."""
+        if self._options.follows_objects:
+            return False
+        follow = self._element.follow
+        return frame.surface.memory is Memory.HOST if follow == "auto" else follow
+
     def _track(
         self, state: _StreamState, frame: Frame, row: int, columns: _OutputColumns, own: slice | Indices
     ) -> Iterable[Event]:
@@ -313,6 +343,8 @@ class TrackOperator(Operator):
             tracker.compare_by(state.vectors(objects, own))
         xyxy = objects.xyxy[own]
         track_id = tracker.update(xyxy, confidence, classes, pts_ns=frame.pts_ns)
+        if state.followed is not None:
+            state.followed.begin(tracker.predict(pts_ns=frame.pts_ns), track_id, xyxy)
         voted = classes.tolist()
         given = track_id.tolist()
         if state.resumed is not None:

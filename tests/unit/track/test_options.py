@@ -47,7 +47,7 @@ def test_only_the_options_of_the_tracker_are_offered() -> None:
         Track(algorithm="sort", foo=1)
 
     assert str(raised.value).endswith(
-        "Allowed: algorithm, untracked, class_votes, tracker_confidence, past_frames, max_lost, min_hits, "
+        "Allowed: algorithm, untracked, class_votes, tracker_confidence, follow, past_frames, max_lost, min_hits, "
         "new_track_threshold, iou_threshold, id, streams, on_error"
     )
 

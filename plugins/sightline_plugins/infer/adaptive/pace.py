@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.graph.tracker import Luma, Predictions
-from sightline.media.boxes import Boxes, iou_matrix
+from sightline.media.boxes import Boxes, iou_matrix, iou_pairs
 from sightline_plugins.infer.adaptive.allowance import Allowance
 from sightline_plugins.infer.adaptive.budget import SECOND_NS, Budget
 from sightline_plugins.infer.adaptive.loss import PredictionLoss
 from sightline_plugins.infer.adaptive.motion import Mask, MotionGrid
 from sightline_plugins.track.adaptive import AdaptiveTracker
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
+from sightline_plugins.track.following import FollowedTracks
 from sightline_plugins.track.tracks import TrackState
 
 TENTATIVE, LOST = int(TrackState.TENTATIVE), int(TrackState.LOST)
@@ -52,10 +53,12 @@ class Reason(StrEnum):
 class Run:
     """A run of the detector on the frame at `pts_ns`, of which the result is to come.
 
-    `gap_ns` is the time since the run before, 0 for the first; `blocks` are those in which motion asked for it.
+    `luma` (H, W) is its image. `gap_ns` is the time since the run before, 0 for the first; `blocks` are those in which
+    motion asked for it.
     """
 
     reason: Reason
+    luma: Luma
     pts_ns: int
     gap_ns: int
     blocks: Mask | None
@@ -78,7 +81,9 @@ class StreamPace:
         self._sampled = _Agreement()
         self._grid = MotionGrid((0, 0))
         self._tracker = AdaptiveTracker(AdaptiveOptions())
+        self._followed = FollowedTracks()
         self._loss = PredictionLoss()
+        self._luma: Luma = np.empty((0, 0), np.uint8)
         self._pts_ns: int | None = None
         self._first_ns = 0
         self._run_ns: int | None = None
@@ -98,7 +103,7 @@ class StreamPace:
         if size_wh != self._grid.size_wh or before is None or pts_ns < before:
             self._begin(size_wh)
         frame_ns = 0 if before is None else max(0, pts_ns - before)
-        self._pts_ns = pts_ns
+        self._luma, self._pts_ns = luma, pts_ns
         self._allowance.earn(frame_ns / SECOND_NS)
         self._grid.look(luma, seconds=frame_ns / SECOND_NS)
         if self._run_ns is None:
@@ -145,7 +150,7 @@ class StreamPace:
         """Note that the detector runs on the last frame."""
         assert self._pts_ns is not None
         gap_ns = 0 if self._run_ns is None else self._pts_ns - self._run_ns
-        run = Run(reason, self._pts_ns, gap_ns, self._blocks if reason is Reason.MOTION else None)
+        run = Run(reason, self._luma, self._pts_ns, gap_ns, self._blocks if reason is Reason.MOTION else None)
         self.reasons[reason] += 1
         self._run_ns = self._pts_ns
         self._grid.mark()
@@ -155,15 +160,16 @@ class StreamPace:
         self, run: Run, xyxy: Boxes, confidence: npt.NDArray[np.float32], class_id: npt.NDArray[np.integer[Any]]
     ) -> None:
         """Take what a run has found: boxes (N, 4) in pixels, confidences and classes (N,). In the order of runs."""
-        tracker = self._tracker
-        expected = self._tracker.predict(pts_ns=run.pts_ns).xyxy
+        tracker, followed = self._tracker, self._followed
+        followed.look(run.luma)
+        shown = followed.follow(tracker.predict(pts_ns=run.pts_ns))
         track_id = tracker.update(xyxy, confidence, class_id.astype(np.int64), pts_ns=run.pts_ns)
+        known = tracker.predict(pts_ns=run.pts_ns)
+        followed.begin(known, track_id, xyxy)
         overlap = tracker.matches().certainty
-        is_known = track_id >= 0
-        boxes = len(self._in_view(expected)) + int(np.count_nonzero(is_known))
-        self._measure(run, overlap[is_known & ~np.isnan(overlap)], boxes=boxes)
+        self._measure(run, shown, track_id, xyxy)
         self._found = xyxy
-        self._met = self._pairs(tracker.predict(pts_ns=run.pts_ns))
+        self._met = self._pairs(known)
         self._urgent = self._doubts()
         if run.blocks is not None:
             self._grid.judge(run.blocks, xyxy[np.isnan(overlap)])
@@ -186,6 +192,7 @@ class StreamPace:
         """Begin anew: another size of images, or time that ran backward."""
         self._grid = MotionGrid(size_wh)
         self._tracker = AdaptiveTracker(AdaptiveOptions())
+        self._followed = FollowedTracks()
         self._loss = PredictionLoss()
         self._run_ns = self._moved_ns = self._urgent = self._blocks = None
         self._frame_ns = 0
@@ -196,14 +203,16 @@ class StreamPace:
     def _granted(self, reason: Reason, *, need: float) -> Reason | None:
         return reason if self._allowance.spend(need) else None
 
-    def _measure(self, run: Run, overlap: npt.NDArray[np.float32], *, boxes: int) -> None:
-        """Compare predicted with found boxes of tracks, so many together, by the overlaps (M,) of those that match.
+    def _measure(self, run: Run, shown: Predictions, track_id: npt.NDArray[np.int64], xyxy: Boxes) -> None:
+        """Compare the boxes that would have been shown of tracks with those that were found: (N, 4), their ids (N,).
 
-        What has no match agrees with nothing: an object that came in the gap, or one that is no longer there.
+        What is on one side only agrees with nothing: an object that came in the gap, or one that is no longer there.
         """
+        both, shown_row, found_row = np.intersect1d(shown.track_id, track_id, return_indices=True)
+        boxes = len(self._in_view(shown.xyxy)) + int(np.count_nonzero(track_id >= 0))
         if not boxes or not run.gap_ns:
             return
-        agreement = 2 * float(overlap.sum()) / boxes
+        agreement = 2 * float(iou_pairs(shown.xyxy[shown_row], xyxy[found_row]).sum()) / boxes if len(both) else 0.0
         self._loss.add(
             run.gap_ns / SECOND_NS, 1 - agreement, frame_seconds=self._frame_ns / SECOND_NS, objects=boxes / 2
         )

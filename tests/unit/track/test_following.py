@@ -1,0 +1,104 @@
+"""Objects are followed in the image on frames without detections."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.graph.tracker import Predictions
+from sightline.media import Batch, Frame, Objects, Origin, PixelFormat, Stream, Surface
+from sightline.media.boxes import Boxes
+from sightline.testing.run import run_element
+from sightline_plugins import Track
+from sightline_plugins.track.following import FollowedTracks
+
+Image = npt.NDArray[np.uint8]
+FRAME_NS = 40_000_000
+BOX = np.array([[100, 60, 180, 140]], np.float32)
+
+
+def image(x: float, *, size_wh: tuple[int, int] = (640, 360)) -> Image:
+    """Return a frame with an object in `BOX`, moved to the right by so many pixels, over a background that stands."""
+    rng = np.random.default_rng(1)
+    ground, patch = (
+        np.kron(rng.integers(60, 200, (side_wh[1] // 4, side_wh[0] // 4)), np.ones((4, 4))).astype(np.uint8)
+        for side_wh in (size_wh, (80, 80))
+    )
+    left = round(100 + x)
+    ground[60:140, left : left + 80] = patch
+    return ground
+
+
+def expected(xyxy: Boxes) -> Predictions:
+    count = len(xyxy)
+    return Predictions(
+        np.arange(1, count + 1, dtype=np.int64), xyxy, np.ones(count, np.float32), np.zeros(count, np.int64)
+    )
+
+
+def test_a_box_goes_where_its_object_goes_not_where_it_was_expected() -> None:
+    tracks = FollowedTracks()
+    tracks.look(image(0))
+    tracks.begin(expected(BOX), np.array([1]), BOX)
+    for step in range(1, 6):
+        tracks.look(image(6 * step))
+        found = tracks.follow(expected(BOX + np.array([2 * step, 0, 2 * step, 0], np.float32)))
+    np.testing.assert_allclose(found.xyxy, BOX + np.array([30, 0, 30, 0], np.float32), atol=0.5)
+
+
+def test_a_box_grows_as_expected_and_starts_from_its_detection() -> None:
+    tracks = FollowedTracks()
+    tracks.look(image(0))
+    tracks.begin(expected(BOX + 3), np.array([-1, 1]), np.concatenate([BOX + 90, BOX]))
+    tracks.look(image(4))
+    wider = np.array([[99, 59, 187, 147]], np.float32)  # 80 wide becomes 88 wide
+    found = tracks.follow(expected(wider))
+    np.testing.assert_allclose(found.xyxy, [[100, 56, 188, 144]], atol=0.5)
+
+
+def test_a_box_without_texture_moves_as_expected() -> None:
+    blank = np.full((360, 640), 128, np.uint8)
+    tracks = FollowedTracks()
+    tracks.look(blank)
+    tracks.begin(expected(BOX), np.array([1]), BOX)
+    tracks.look(blank)
+    np.testing.assert_allclose(tracks.follow(expected(BOX + 5)).xyxy, BOX + 5, atol=1e-3)
+
+
+def test_other_tracks_or_another_size_of_images_begin_anew() -> None:
+    tracks = FollowedTracks()
+    tracks.look(image(0))
+    tracks.begin(expected(BOX), np.array([1]), BOX)
+    tracks.look(image(6, size_wh=(480, 360)))
+    np.testing.assert_allclose(tracks.follow(expected(BOX + 1)).xyxy, BOX + 1, atol=1e-3)
+    none = tracks.follow(Predictions.none())
+    assert len(none.xyxy) == 0
+    tracks.look(image(12))
+    np.testing.assert_array_equal(tracks.follow(expected(BOX + 7)).xyxy, BOX + 7)
+
+
+def boxes_without_detections(**options: bool) -> Boxes:
+    """Return the boxes (N, 4) of an object that stops when it is no longer detected: 6 pixels a frame before."""
+    stream, origin = Stream("gate"), Origin("detect-1", ("car",))
+    batches = []
+    for index in range(16):
+        at = 6 * min(index, 8)
+        surface = Surface(PixelFormat.GRAY8, (640, 360), (image(at),)).shared()
+        is_detected = index < 9 and index != 4
+        objects = Objects.from_columns(
+            frame=np.zeros(int(is_detected)),
+            xyxy=BOX[: int(is_detected)] + np.array([at, 0, at, 0], np.float32),
+            confidence=np.full(int(is_detected), 0.9),
+            class_id=np.zeros(int(is_detected)),
+            source=origin,
+        )
+        batch = Batch((Frame(stream, index, index * FRAME_NS, surface),), objects)
+        batches.append(batch.with_detection({0} if is_detected else set()))
+    tracked = run_element(Track(**options), batches)
+    return np.concatenate([batch.objects.xyxy for batch in tracked[9:]])
+
+
+def test_track_follows_an_object_that_stops_between_detections() -> None:
+    stopped = np.tile(BOX + np.array([48, 0, 48, 0], np.float32), (7, 1))
+    np.testing.assert_allclose(boxes_without_detections(), stopped, atol=1)
+    assert np.abs(boxes_without_detections(follow=False) - stopped).max() > 20
