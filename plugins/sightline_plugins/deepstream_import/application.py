@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline_plugins.deepstream_import.analytics import add_analytics, add_rules
+from sightline_plugins.deepstream_import.elements import to_sections
 from sightline_plugins.deepstream_import.file_forms import read_configuration
 from sightline_plugins.deepstream_import.inference import add_model, add_model_file
 from sightline_plugins.deepstream_import.outcomes import KeyOutcome, Outcome
@@ -14,6 +15,7 @@ from sightline_plugins.deepstream_import.outputs import add_outputs, realtime_wa
 from sightline_plugins.deepstream_import.plan import Import, Plan, Stage, duration, safe_name
 from sightline_plugins.deepstream_import.preprocess import add_regions
 from sightline_plugins.deepstream_import.sections import Configuration, Section
+from sightline_plugins.deepstream_import.service_maker import SECTION, is_service_maker, nodes_of
 from sightline_plugins.deepstream_import.settings import Settings, refuses, report_unknown_section
 from sightline_plugins.deepstream_import.source_text import Place
 from sightline_plugins.deepstream_import.sources import add_sources, output_folder
@@ -25,12 +27,14 @@ _SECTIONS = (
     *("application", "tiled-display", "source-list", "source-attr-all", "source", "streammux", "osd", "tests"),
     *("primary-gie", "tracker", "nvds-analytics", "pre-process", "message-converter", "img-save"),
 )
-_NUMBERED = ("source", "sink", "secondary-gie", "secondary-pre-process", "message-consumer")
+_NUMBERED = ("source", "sink", "primary-gie", "secondary-gie", "secondary-pre-process", "message-consumer")
 _OTHERS = {
     "ds-example": "a plugin to copy from: `apply` and `callback` run a function in Python",
     "audio-transform": "audio is not processed",
     "audio-classifier": "audio is not processed",
     "c2d-msg": "no messages are taken from brokers: the API and `sightline ctl` steer a pipeline",
+    "branch": "models run one after another: `parallel` runs steps beside each other",
+    "meta-mux": "results of all steps stay with their frame",
     "dewarper": "`dewarp` computes straight views of fisheye cameras",
 }
 _NUMBER = re.compile(r"\d+$")
@@ -51,11 +55,14 @@ def import_deepstream(path: Path, *, folder: Path, compat: bool = False, fps: fl
         imported.outcomes.add(
             KeyOutcome(Outcome.DIFFERENT, Place(path, 1), "", "encoding", configuration.assumed_encoding, text)
         )
-    if not _is_application(configuration):
+    if is_service_maker(configuration):
+        elements = nodes_of(configuration.sections[SECTION])
+        add_application(to_sections(elements, path, imported.outcomes), imported)
+    elif not _is_application(configuration):
         _add_alone(configuration, imported)
     else:
-        _add_application(configuration, imported)
-    _add_results(imported)
+        add_application(configuration, imported)
+    add_results(imported)
     return imported
 
 
@@ -78,11 +85,14 @@ def _add_alone(configuration: Configuration, imported: Import) -> None:
         raise place.error(f"is no configuration of DeepStream: it has {found}, and none of {known}")
 
 
-def _add_application(configuration: Configuration, imported: Import) -> None:
+def add_application(configuration: Configuration, imported: Import) -> None:
+    """Add what the sections of deepstream-app describe. Raises ConfigurationError and ModelError."""
     _add_settings(configuration, imported)
     loop = _loops(configuration, imported)
     add_sources(configuration, imported, realtime=realtime_wanted(configuration), loop=loop)
     for section in configuration.named("primary-gie"):
+        add_model(section, imported, secondary=False)
+    for _, section in configuration.numbered("primary-gie"):
         add_model(section, imported, secondary=False)
     for section in configuration.named("pre-process"):
         add_regions(section, imported)
@@ -103,8 +113,8 @@ def _add_application(configuration: Configuration, imported: Import) -> None:
     for name, section in configuration.sections.items():
         if name in _SECTIONS or (_NUMBER.search(name) and _NUMBER.sub("", name) in _NUMBERED):
             continue
-        if name in _OTHERS:
-            Settings(section, {"*": refuses(_OTHERS[name], off=())}, imported.outcomes).close()
+        if (plain := _NUMBER.sub("", name)) in _OTHERS:
+            Settings(section, {"*": refuses(_OTHERS[plain], off=())}, imported.outcomes).close()
         else:
             report_unknown_section(section, known, imported.outcomes)
 
@@ -164,7 +174,7 @@ def _add_images(settings: Settings, imported: Import) -> None:
     settings.close()
 
 
-def _add_results(imported: Import) -> None:
+def add_results(imported: Import) -> None:
     """Write results where nothing else would be left of a run."""
     plan = imported.plan
     if not any(plan.stages[stage] for stage in (Stage.RESULTS, Stage.VIDEO)):

@@ -18,6 +18,7 @@ from sightline_plugins.deepstream_import.plan import Import, ModelStep, Stage, S
 from sightline_plugins.deepstream_import.sections import Configuration, Section
 from sightline_plugins.deepstream_import.server_files import ServerFile, of_nvinferserver
 from sightline_plugins.deepstream_import.settings import Settings, report_unknown_section
+from sightline_plugins.deepstream_import.source_text import is_file
 from sightline_plugins.deepstream_import.tables.inference import CLASS_ATTRIBUTES, GIE, NVINFER
 from sightline_plugins.infer.card import read_labels
 from sightline_plugins.model_import.deepstream import read_card
@@ -156,7 +157,7 @@ def _labels(settings: Settings, app: Settings, imported: Import) -> tuple[tuple[
     if not named:
         return (), None
     path = owner.place("labelfile-path").file.parent / named
-    if not path.is_file():
+    if not is_file(path):
         imported.outcomes.missing.append(f"{path}: the labels that [{owner.name}] names are not there")
         return (), None
     labels = read_labels(path)
@@ -178,12 +179,12 @@ def _model_path(settings: Settings, imported: Import) -> Path:
     folder = settings.section.place.file.parent
     if key == "onnx-file":
         for path in (folder / named, folder / named.name):
-            if path.is_file():
+            if is_file(path):
                 return path
         imported.outcomes.missing.append(f"{folder / named}: the model is not there; put it there, or set `model`")
         return folder / named
     path = folder / named.with_name(f"{named.name.split('.')[0]}.onnx")
-    if not path.is_file():
+    if not is_file(path):
         imported.outcomes.missing.append(f"{path}: {key} is no ONNX file: export the model to ONNX, and put it there")
     return path
 
@@ -251,7 +252,7 @@ def _step(model: Model, app: Settings, imported: Import, *, secondary: bool) -> 
 
 def _given_by_card(model: Model) -> dict[str, Any]:
     """Return the options that the model's own card does not give; its keys go before those of nvinfer's file."""
-    own: Mapping[str, Any] = {} if model.path is None or not model.path.is_file() else own_card(model.path)
+    own: Mapping[str, Any] = {} if model.path is None or not is_file(model.path) else own_card(model.path)
     card, own_input = model.card, own.get("input", {})
     found: dict[str, Any] = {}
     if model.labels and "labels" not in own:

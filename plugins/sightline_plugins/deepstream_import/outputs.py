@@ -11,6 +11,7 @@ from sightline_plugins.deepstream_import.outcomes import Outcome
 from sightline_plugins.deepstream_import.plan import Import, Stage, Template
 from sightline_plugins.deepstream_import.sections import Configuration
 from sightline_plugins.deepstream_import.settings import Settings, report_unknown_section
+from sightline_plugins.deepstream_import.source_text import is_file
 from sightline_plugins.deepstream_import.sources import output_folder
 from sightline_plugins.deepstream_import.tables.application import OSD, TILED_DISPLAY
 from sightline_plugins.deepstream_import.tables.outputs import (
@@ -93,6 +94,8 @@ def _add_sink(settings: Settings, imported: Import, videos: _Videos, converter: 
         port = settings.whole("rtsp-port", _RTSP_PORT)
         path = "ds-test" if videos.wall or len(imported.plan.streams) < 2 or streams else "{stream}"
         options: dict[str, Any] = {"rtsp": f"127.0.0.1:{port}/{path}"}
+        if address := settings.text("rtsp-location"):
+            options = {"url": imported.without_password(address, name="publish")}
         if (rate := settings.whole("bitrate", 0)) > 0:
             options["bitrate"] = _bitrate(rate)
         videos.found.append(("publish", options, streams))
@@ -225,7 +228,7 @@ def _add_messages(settings: Settings, imported: Import, converter: Settings | No
     imported.plan.add(Stage.RESULTS, broker, options, comment)
     named = source.text("msg-conv-config")
     path = source.section.place.file.parent / named
-    if named and path.is_file() and (found := imported.read(path, named_by="msg-conv-config")):
+    if named and is_file(path) and (found := imported.read(path, named_by="msg-conv-config")):
         for section in found.sections.values():
             Settings(section, MESSAGE_FILE, imported.outcomes).close()
 

@@ -15,6 +15,7 @@ from sightline.errors import ConfigurationError
 from sightline_plugins.deepstream_import.file_forms import read_configuration
 from sightline_plugins.deepstream_import.outcomes import Outcomes
 from sightline_plugins.deepstream_import.sections import Configuration
+from sightline_plugins.deepstream_import.source_text import is_file
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]+")
@@ -108,7 +109,7 @@ class Import:
 
     def read(self, path: Path, *, named_by: str) -> Configuration | None:
         """Return the configuration of another file; None, and reported as missing, where it is not there."""
-        if not path.is_file():
+        if not is_file(path):
             self.outcomes.missing.append(
                 f"{path}: the file that {named_by} names is not there; give it and import again"
             )

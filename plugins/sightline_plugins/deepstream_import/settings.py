@@ -7,6 +7,7 @@ holds unless the reader of the section notes something else for its value.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ from sightline_plugins.deepstream_import.sections import Entry, Section
 from sightline_plugins.deepstream_import.source_text import Place
 
 _SHOWN = 80
+_ACCOUNT = re.compile(r"[^\s/@;]+:[^\s/@;]*@")
+"""User and password before a host, without the scheme that would make a URL of it."""
 _SECRET = ("password", "tlt-model-key", "secret", "token", "username", "sas", "connection-string")
 
 
@@ -181,7 +184,7 @@ def _unknown(key: str, table: Table) -> str:
 def _shown(entry: Entry) -> str:
     if is_secret(entry.key):
         return "***"
-    value = redact(entry.value)
+    value = _ACCOUNT.sub("***@", redact(entry.value))
     if entry.key.endswith("conn-str"):  # host;port, and perhaps user;password
         value = ";".join([*value.split(";")[:2], *(["***"] if value.count(";") > 1 else [])])
     return value if len(value) <= _SHOWN else f"{value[: _SHOWN - 3]}..."

@@ -39,6 +39,14 @@ class Place:
         return ConfigurationError(f"{self}: {message}")
 
 
+def is_file(path: Path) -> bool:
+    """Return whether a file is there that can be read; a name that no file system takes is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class SourceText:
     """The text of a file; `encoding` is the one that was assumed where the file does not tell it, else None."""

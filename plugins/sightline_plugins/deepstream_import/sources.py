@@ -11,7 +11,7 @@ from sightline_plugins.deepstream_import.outcomes import Outcome
 from sightline_plugins.deepstream_import.plan import Import, Stage, duration, safe_name
 from sightline_plugins.deepstream_import.sections import Configuration, Entry, Section
 from sightline_plugins.deepstream_import.settings import Settings
-from sightline_plugins.deepstream_import.source_text import Place, read_source_text
+from sightline_plugins.deepstream_import.source_text import Place, is_file, read_source_text
 from sightline_plugins.deepstream_import.tables.application import SOURCE, SOURCE_LIST
 
 _V4L2, _URI, _MULTI_URI, _RTSP, _CSI, _IPC = 1, 2, 3, 4, 5, 9
@@ -166,9 +166,16 @@ def source_options(uri: str, folder: Path, imported: Import, name: str) -> dict[
     if plain.startswith("/dev/"):
         return {"uri": plain}
     path = folder / plain
-    if not path.exists() and not any(one in plain for one in "*?%"):
+    if not _is_there(path) and not any(one in plain for one in "*?%"):
         imported.outcomes.missing.append(f"{path}: the video of {name} is not there")
     return {"uri": imported.input_path(path)}
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _add_list(settings: Settings, imported: Import, common: Mapping[str, Entry]) -> None:
@@ -188,7 +195,7 @@ def _add_list(settings: Settings, imported: Import, common: Mapping[str, Entry])
         imported.plan.batch["size"] = size
     if named := settings.text("csv-file-path"):
         path = settings.section.place.file.parent / named
-        if path.is_file():
+        if is_file(path):
             for number, section in enumerate(_rows(path)):
                 _add_row(section, imported, number)
         else:

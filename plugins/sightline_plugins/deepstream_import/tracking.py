@@ -14,7 +14,7 @@ from sightline_plugins.deepstream_import.outcomes import Outcome
 from sightline_plugins.deepstream_import.plan import Import, Stage
 from sightline_plugins.deepstream_import.sections import Configuration, Section
 from sightline_plugins.deepstream_import.settings import Settings, report_unknown_section
-from sightline_plugins.deepstream_import.source_text import Place
+from sightline_plugins.deepstream_import.source_text import Place, is_file
 from sightline_plugins.deepstream_import.tables.tracking import FILE, TRACKER
 
 _COLORS = {0: "rgb", 1: "bgr"}
@@ -150,7 +150,7 @@ def _embed(reid: Settings, imported: Import) -> bool:
         reid.note("reidType", Outcome.IMPOSSIBLE, text)
         return False
     path = reid.section.place.file.parent / onnx
-    if not path.is_file():
+    if not is_file(path):
         imported.outcomes.missing.append(f"{path}: the model for re-identification is not there")
     options: dict[str, Any] = {"model": imported.input_path(path), "reinfer_interval": "0s"}
     options |= _preprocessing(reid)

@@ -19,7 +19,7 @@ _ENVIRONMENT = {"SOURCE0_PASSWORD": "sesame", "AMQP_USER": "me", "AMQP_PASSWORD"
 _ALL = (
     *("cameras_to_kafka/app.txt", "four_files/app.txt", "from_a_forum/app.txt", "in_yaml/app.yml"),
     *("list_to_mqtt/app.yml", "one_model/config_infer_primary.txt", "regions/app.txt", "rules/app.txt"),
-    *("thirty_files/app.txt", "triton/app.txt", "usb_camera/app.txt", "yolo/app.txt"),
+    *("service_maker/app.yaml", "thirty_files/app.txt", "triton/app.txt", "usb_camera/app.txt", "yolo/app.txt"),
 )
 _MISTAKES: Mapping[str, tuple[str, ...]] = {
     "cameras_to_kafka": ("sightline[kafka]", "sightline[amqp]"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -16,34 +17,53 @@ if TYPE_CHECKING:
 _MAX_FPS = 1000
 
 
-@click.group("import", short_help="Turn a configuration of DeepStream into a pipeline, with a report of differences.")
+@click.group(
+    "import", short_help="Turn what DeepStream or GStreamer runs into a pipeline, with a report of differences."
+)
 def command() -> None:
     """Turn what another tool is configured with into a pipeline, and report what becomes of each setting."""
 
 
+_Function = TypeVar("_Function", bound=Callable[..., None])
+
+
+def _import_options(function: _Function) -> _Function:
+    """Add the options that all imports take."""
+    for option in reversed(
+        (
+            click.option(
+                "-o",
+                "--output",
+                type=click.Path(path_type=Path, dir_okay=False),
+                help="The file to write. Default: standard output.",
+            ),
+            click.option(
+                "--report",
+                type=click.Path(path_type=Path, dir_okay=False),
+                help="Write the report: .md is Markdown, else JSON.",
+            ),
+            click.option("--compat", is_flag=True, help="Count and resize as DeepStream does, where that is possible."),
+            click.option(
+                "--fps",
+                type=click.FloatRange(min=0, min_open=True, max=_MAX_FPS),
+                default=30.0,
+                show_default=True,
+                help="Frame rate by which numbers of frames become times.",
+            ),
+            click.option("--force", is_flag=True, help="Replace files that are there."),
+            debug_option,
+        )
+    ):
+        function = option(function)
+    return function
+
+
 @command.command("deepstream")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The file to write. Default: standard output.",
-)
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write the report: .md is Markdown, else JSON."
-)
-@click.option("--compat", is_flag=True, help="Count and resize as DeepStream does, where that is possible.")
-@click.option(
-    "--fps",
-    type=click.FloatRange(min=0, min_open=True, max=_MAX_FPS),
-    default=30.0,
-    show_default=True,
-    help="Frame rate by which numbers of frames become times.",
-)
-@click.option("--force", is_flag=True, help="Replace files that are there.")
-@debug_option
+@_import_options
 def deepstream(config: Path, output: Path | None, report: Path | None, compat: bool, fps: float, force: bool) -> None:
-    """Turn CONFIG into a pipeline: a configuration of deepstream-app, or a file of nvinfer or nvdsanalytics alone.
+    """Turn CONFIG into a pipeline: a configuration of deepstream-app or service-maker, or a file of nvinfer,
+    nvinferserver or nvdsanalytics alone.
 
     Key files and YAML are read, with all files that they name: nvinfer, nvinferserver, nvdspreprocess, nvdsanalytics,
     trackers, brokers. The report names each key with file and line, and what becomes of it: taken over, taken over
@@ -55,9 +75,30 @@ def deepstream(config: Path, output: Path | None, report: Path | None, compat: b
     from sightline_plugins.deepstream_import.application import import_deepstream
 
     _refuse_to_replace(output, report, force=force)
-    folder = Path() if output is None else output.parent
-    imported = import_deepstream(config, folder=folder, compat=compat, fps=fps)
+    imported = import_deepstream(config, folder=_folder(output), compat=compat, fps=fps)
     _finish(imported, source=str(config), output=output, report=report)
+
+
+@command.command("gst")
+@click.argument("line")
+@_import_options
+def gst(line: str, output: Path | None, report: Path | None, compat: bool, fps: float, force: bool) -> None:
+    """Turn LINE, a `gst-launch-1.0` line of DeepStream or DL Streamer or a file with one, into a pipeline.
+
+    Sources, models, trackers, rules, drawing, encoders and sinks become what they are in Sightline; queues, parsers,
+    decoders and converters need no step. The report names each element and property, as for `import deepstream`.
+    """
+    from sightline_plugins.deepstream_import.gst_launch import COMMAND_LINE, import_gst
+    from sightline_plugins.deepstream_import.source_text import is_file
+
+    _refuse_to_replace(output, report, force=force)
+    imported = import_gst(line, folder=_folder(output), compat=compat, fps=fps)
+    source = line if is_file(Path(line)) else f"a {COMMAND_LINE} line"
+    _finish(imported, source=source, output=output, report=report)
+
+
+def _folder(output: Path | None) -> Path:
+    return Path() if output is None else output.parent
 
 
 def _refuse_to_replace(*paths: Path | None, force: bool) -> None:

@@ -21,7 +21,7 @@ _SIZES = {
     "input-object-max-width": refuses("objects have no largest size here; a rule or `classes` can leave them out"),
     "input-object-max-height": refuses("objects have no largest size here; a rule or `classes` can leave them out"),
 }
-_RAW = refuses("`tensors` attaches raw outputs, `jsonl: {tensors: true}` writes them")
+_RAW = refuses("`tensors` attaches raw outputs to objects and frames, for your own code")
 _PARSER = differs("compiled code is not run: a head reads the outputs")
 
 GIE: Table = {
@@ -38,7 +38,7 @@ GIE: Table = {
     "config-file-path": takes("read as well"),
     "bbox-border-color*": COLORS,
     "bbox-bg-color*": COLORS,
-    "infer-raw-output-dir": refuses("`jsonl: {tensors: true}` behind `tensors` writes raw outputs", off=("",)),
+    "infer-raw-output-dir": refuses("`tensors` attaches raw outputs, which your own code can write", off=("",)),
     "input-tensor-meta": takes("the regions of nvdspreprocess are `regions` of the step"),
     "classifier-async-mode": ignores("models run beside the rest of the pipeline where that is faster"),
     "audio-framesize": ignores("audio is not processed"),

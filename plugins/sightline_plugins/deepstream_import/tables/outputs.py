@@ -23,6 +23,7 @@ SINK: Table = {
     "output-file": takes("`video: {path}`"),
     "sw-preset": ignores("`video: {preset}` is `superfast`"),
     "rtsp-port": differs("`publish: {rtsp}`: on loopback; other addresses need a `token`"),
+    "rtsp-location": takes("`publish: {url}`"),
     "udp-port": ignores("the RTSP server needs no port between itself and the encoder"),
     "udp-buffer-size": ignores("the RTSP server needs no port between itself and the encoder"),
     "host": ignores("viewers connect to the RTSP server; it sends to nobody by itself"),
