@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sightline_plugins.delivery.webhook import Webhook
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.draw.privacy import Privacy
+    from sightline_plugins.drift.drift import Drift
     from sightline_plugins.flow.flow import Flow
     from sightline_plugins.functions.apply import Apply
     from sightline_plugins.functions.callback import Callback
@@ -86,6 +87,7 @@ _HOMES = {
     "Dewarp": "sightline_plugins.warp.dewarp",
     "Direction": "sightline_plugins.rules.direction",
     "Draw": "sightline_plugins.draw.draw",
+    "Drift": "sightline_plugins.drift.drift",
     "Embed": "sightline_plugins.infer.embed",
     "Flow": "sightline_plugins.flow.flow",
     "Flows": "sightline_plugins.rules.flows",
@@ -149,6 +151,7 @@ __all__ = [
     "Dewarp",
     "Direction",
     "Draw",
+    "Drift",
     "Embed",
     "Flow",
     "Flows",

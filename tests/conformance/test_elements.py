@@ -49,6 +49,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "direction": {"right": {"allowed": 0}},
     "dewarp": {"views": {"left": {"yaw": -40, "size": [64, 48]}, "right": {"yaw": 40, "size": [64, 48]}}},
     "draw": {},
+    "drift": {"interval": "40ms", "window": "400ms", "learn": "1600ms"},
     "embed": {"model": "colors.onnx", "on": "car", **mean_color.PLAIN},
     "flow": {"mode": "dense", "arrows": True},
     "harvest": {"path": "harvest", "apart": 0, "random": 0.5},

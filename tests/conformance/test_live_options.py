@@ -28,6 +28,7 @@ CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]], "at_least": 1}},
         {"left": {"polygon": [[0, 0], [0.8, 0], [0.8, 1], [0, 1]], "at_least": 1}},
     ),
+    "drift": ({}, {"threshold": 0.2, "relearn": "7d", "severity": "high"}),
     "draw": ({"trail": "0s"}, {"trail": "0s", "color": "track", "labels": False, "thickness": 5}),
     "flow": ({"mode": "dense"}, {"mode": "dense", "arrows": True}),
     "flows": (

@@ -22,7 +22,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Tracking": ("track",),
     "Motion": ("flow",),
     "Rules": ("rules",),
-    "Cameras": ("camera_health",),
+    "Cameras": ("camera_health", "drift"),
     "Images": ("warp",),
     "Drawing and privacy": ("draw",),
     "Outputs": ("sinks", "harvest", "record", "publish", "tile"),

@@ -7,6 +7,8 @@ from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.graph.mounts import Mounts
 from sightline.graph.operator import (
     ComparesModels,
+    DriftMeasure,
+    MeasuresDrift,
     ModelComparison,
     Operator,
     Pending,
@@ -31,12 +33,14 @@ __all__ = [
     "CheckContext",
     "Clock",
     "ComparesModels",
+    "DriftMeasure",
     "Element",
     "EncodedFormat",
     "EncodedPacket",
     "Examples",
     "InputPath",
     "KeepsState",
+    "MeasuresDrift",
     "Message",
     "MessageKind",
     "ModelComparison",

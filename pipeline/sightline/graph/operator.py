@@ -68,6 +68,33 @@ class ComparesModels(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class DriftMeasure:
+    """How far a quantity of a stream is from its baseline. `label` is that of the objects, empty for one of images.
+
+    `distance` (0..1) is how far, `limit` from which on it drifts. `before` and `now` are the medians of the baseline
+    and of the newest window, in the unit of the quantity. `drifts`: whether it does.
+    """
+
+    stream: str
+    quantity: str
+    label: str
+    distance: float
+    limit: float
+    before: float
+    now: float
+    drifts: bool
+
+
+@runtime_checkable
+class MeasuresDrift(Protocol):
+    """An operator that compares streams with what they usually are."""
+
+    def drifts(self) -> Sequence[DriftMeasure]:
+        """Return how far each quantity of its present streams is from its baseline. From any thread."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class RunsOn:
     """Where something works: on `device` (`cpu` or `cuda:N`), and why there when it is not what one expects. `engine`
     is what computes its model, with the precision (`openvino fp32`); empty without a model.

@@ -77,6 +77,7 @@ class RunStats:
             telemetry=self._telemetry,
             device_reason=self._device.reason,
             comparisons=lanes.elements.comparisons(),
+            drifts=lanes.elements.drifts(),
         )
 
     def report(self) -> Report:

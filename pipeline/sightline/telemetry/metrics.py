@@ -31,7 +31,9 @@ from sightline.runtime.stats.metrics import Labels, MetricFamily, MetricKind, me
 from sightline.runtime.stats.snapshot import RunView
 from sightline.telemetry.spans import SCOPE
 
-_ABOUT = ("build", "delivery", "element", "engine", "gpu", "link", "pipeline", "process", "stream", "telemetry")
+_ABOUT = (
+    *("build", "delivery", "drift", "element", "engine", "gpu", "link", "pipeline", "process", "stream", "telemetry"),
+)
 _UNITS = {"seconds": "s", "bytes": "By"}
 _COUNTED = {
     "calls": "{call}",

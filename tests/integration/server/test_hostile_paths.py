@@ -23,6 +23,7 @@ BEFORE = PipelineDescription(sources={"gate": BARS})
 STEPS: Mapping[str, tuple[str, str, Mapping[str, object]]] = {
     "coco": ("path", ".json", {}),
     "csv": ("path", ".csv", {}),
+    "drift": ("write", ".json", {}),
     "harvest": ("path", "", {}),
     "heat_map": ("path", ".npy", {"a": {}}),
     "heat_map/image": ("image", ".png", {"a": {}}),

@@ -100,7 +100,7 @@ def test_every_text_is_asked_for() -> None:
 def test_every_kind_of_event_of_a_rule_has_its_sentence() -> None:
     rules = Path(str(files("sightline_plugins").joinpath("rules")))
     kinds = {kind for path in rules.glob("*.py") for kind in _REPORTED.findall(path.read_text())}
-    kinds |= {f"camera_{check}" for check in CHECKS}
+    kinds |= {f"camera_{check}" for check in CHECKS} | {"drift"}
     sentences = source("parts/records.js").split("const SENTENCES = {")[1].split("\n};")[0]
 
     assert {"line", "wait"} < kinds

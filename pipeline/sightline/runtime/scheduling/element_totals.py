@@ -9,7 +9,15 @@ from time import perf_counter_ns
 from typing import Any
 
 from sightline.errors import OperatorError
-from sightline.graph import ComparesModels, ModelComparison, RecordsOnRequest, ResetsCounts, RunsOn
+from sightline.graph import (
+    ComparesModels,
+    DriftMeasure,
+    MeasuresDrift,
+    ModelComparison,
+    RecordsOnRequest,
+    ResetsCounts,
+    RunsOn,
+)
 from sightline.graph.rule import Counts, Occupancy
 from sightline.runtime.scheduling.node import Node
 from sightline.runtime.stats.counters import ElementStats, add_up
@@ -133,6 +141,14 @@ class ElementTotals:
         first = {name: nodes[0].operator for name, nodes in self.nodes.items()}
         found = {name: one.comparisons() for name, one in first.items() if isinstance(one, ComparesModels)}
         return {name: own for name, own in found.items() if own}
+
+    def drifts(self) -> dict[str, Sequence[DriftMeasure]]:
+        """Return how far streams are from their baselines, by the ids of the present elements that compare them."""
+        found: dict[str, list[DriftMeasure]] = {}
+        for node in self.each_node():
+            if isinstance(node.operator, MeasuresDrift) and (drifts := node.operator.drifts()):
+                found.setdefault(node.element_id, []).extend(drifts)
+        return dict(found)
 
     def retire(self, old: Nodes, *, new: Nodes) -> None:
         """Keep what was counted by `old` nodes that have ended; `new` ones take the place of those with the same id."""

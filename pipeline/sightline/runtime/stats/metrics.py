@@ -93,6 +93,7 @@ def metric_families(view: RunView | None, *, is_ready: bool) -> list[MetricFamil
         _add_streams(found, view)
         _add_elements(found, view)
         _add_comparisons(found, view)
+        _add_drifts(found, view)
         _add_links(found, view)
         _add_deliveries(found, view)
         _add_gpus(found, view)
@@ -244,6 +245,22 @@ def _add_comparisons(to: Families, view: RunView) -> None:
     ):
         values = [(labels, getattr(one, field_name)) for labels, one in known]
         to.gauge(name, meaning, [(labels, value) for labels, value in values if value is not None])
+
+
+def _add_drifts(to: Families, view: RunView) -> None:
+    known = [
+        ({"element": name, "stream": one.stream, "quantity": one.quantity, "label": one.label}, one)
+        for name, own in view.drifts.items()
+        for one in own
+    ]
+    for name, meaning, field_name in (
+        ("drift_distance", "How far a quantity is from its baseline, 0 to 1.", "distance"),
+        ("drift_limit", "The distance from which on it drifts.", "limit"),
+        ("drift_baseline_median", "Median of the quantity in the baseline; the mean of counts.", "before"),
+        ("drift_median", "Median of the quantity in the newest window; the mean of counts.", "now"),
+        ("drift_active", "1 while the quantity drifts.", "drifts"),
+    ):
+        to.gauge(name, meaning, [(labels, float(getattr(one, field_name))) for labels, one in known])
 
 
 def _add_links(to: Families, view: RunView) -> None:

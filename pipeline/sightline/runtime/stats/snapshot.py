@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.devices.cuda.budget import MemoryUse
-from sightline.graph import ModelComparison, RunsOn, StreamState
+from sightline.graph import DriftMeasure, ModelComparison, RunsOn, StreamState
 from sightline.graph.rule import Counts, Occupancy
 from sightline.media import Stream
 from sightline.runtime.stats.counters import (
@@ -143,7 +143,8 @@ class RunView:
     `models` the elements that ran one. `counts` are those that `draw` shows: by element, stream, rule and name.
     `device_reason` says why it runs on that device.
     `occupancy` is that of zones since the beginning, by element and stream. `comparisons` are those of second models,
-    by element; on several GPUs, of those on the first one.
+    by element; on several GPUs, of those on the first one. `drifts` are how far streams are from their baselines, by
+    element.
     """
 
     pipeline: str
@@ -164,6 +165,7 @@ class RunView:
     telemetry: TelemetryStats | None = None
     device_reason: str = ""
     comparisons: Mapping[str, Sequence[ModelComparison]] = field(default_factory=dict)
+    drifts: Mapping[str, Sequence[DriftMeasure]] = field(default_factory=dict)
 
     @property
     def is_ready(self) -> bool:

@@ -19,6 +19,7 @@ const SENTENCES = {
   crowd: { crowded: "records.crowded", cleared: "records.cleared" },
   direction: { right: "records.directionRight", wrong: "records.directionWrong" },
   dwell: "records.dwell",
+  drift: { began: "records.driftBegan", ended: "records.driftEnded" },
   flow: "records.flow",
   left: { left: "records.left", attended: "records.leftAttended", removed: "records.leftRemoved", unwatched: "records.leftUnwatched" },
   line: { in: "records.lineIn", out: "records.lineOut" },

@@ -20,6 +20,7 @@ const WHY = {
   camera_turned: "events.whyCameraTurned",
   combined: "events.whyCombined",
   direction: "events.whyDirection",
+  drift: "events.whyDrift",
   flow: "events.whyFlow",
   left: "events.whyLeft",
   loitering: "events.whyLoitering",

@@ -87,6 +87,7 @@ export const events = {
   whyCombined: "The events that {rule} of {step} waits for came together.",
   whyCrowded: "{occupancy} objects were inside {rule} of {step}: too many.",
   whyDirection: "The {label} went at {angle} degrees, where 0 is to the right and 90 upwards. For {rule} of {step} this is {state}.",
+  whyDrift: "The distance of {rule} from the baseline of {step} was {distance}, where {limit} is the limit: {before} before, {now} now.",
   whyDwell: "The {label} had been inside {rule} of {step} for {dwell_seconds} s.",
   whyEnter: "The {label} came into the zone {rule} of {step}.",
   whyFlow: "The {label} was in {from} and entered {to} {seconds} s later; {step} counts such trips.",

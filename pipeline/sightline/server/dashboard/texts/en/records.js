@@ -16,6 +16,8 @@ export const records = {
   crowded: "{rule} is crowded: {occupancy} inside",
   directionRight: "{label} goes the right way: {rule}",
   directionWrong: "{label} goes the wrong way: {rule}",
+  driftBegan: "{rule} has drifted from what is usual: {before} before, {now} now",
+  driftEnded: "{rule} is as usual again, after {time}",
   dwell: "{label} has been in {rule} for {time}",
   enter: "{label} entered {rule}",
   flow: "{label} went from {from} to {to} in {time}",
