@@ -1,7 +1,8 @@
 """The tracker contract: the detections of one stream in, as columns, and track ids out.
 
 A tracker is a pure algorithm that knows no element, no frame and no thread. The `track` element keeps one for each
-stream, feeds it that stream's detections in order, and writes the ids into the objects. A package registers its
+stream, feeds it that stream's detections in order, and writes the ids into the objects. It hands over the frames of a
+batch together (`Tracker.update_batch`), so that an algorithm may work on all streams at once. A package registers its
 tracker's options under the entry-point group `sightline.trackers`; `track: {algorithm: NAME, ...}` then takes them.
 `sightline.testing.tracker_conformance` tests the contract.
 """
@@ -9,8 +10,9 @@ tracker's options under the entry-point group `sightline.trackers`; `track: {alg
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +88,33 @@ class Tracker(ABC):
         id appears at most once a frame and never belongs to a second object.
         `pts_ns` may stand still or run backward (a file that starts again).
         """
+
+    @classmethod
+    def update_batch(
+        cls,
+        trackers: Sequence[Self],
+        xyxy: Boxes,
+        confidence: npt.NDArray[np.float32],
+        class_id: npt.NDArray[np.int64],
+        *,
+        ends: Sequence[int],
+        pts_ns: Sequence[int],
+    ) -> npt.NDArray[np.int64]:
+        """Return the track ids (N,) of the detections on several frames, of one stream or of several.
+
+        Columns hold the detections of frame after frame, as for `update`. Frame number i is of `trackers[i]`, at
+        `pts_ns[i]`, and the row behind its last detection is `ends[i]`. All trackers have the same options. One whose
+        stream has several frames stands there as often, in their order, unless images, embeddings or matches are asked
+        for. Ids are those of one `update` after another, which is what this does; a tracker overrides it where all
+        streams at once cost less.
+        """
+        found = [np.empty(0, np.int64)]
+        first = 0
+        for tracker, last, time in zip(trackers, ends, pts_ns, strict=True):
+            own = slice(first, last)
+            found.append(tracker.update(xyxy[own], confidence[own], class_id[own], pts_ns=time))
+            first = last
+        return np.concatenate(found)
 
     def look(self, image: Luma) -> None:
         """Look at the frame that the next `update` or `predict` is about, where the options say `needs_images`.

@@ -18,6 +18,10 @@ class Stream:
     name: str
     live: bool = False
 
+    def __hash__(self) -> int:
+        """Return the hash of the name, which is known already: steps look for the state of the stream of each frame."""
+        return hash(self.name)
+
 
 class TimeSource(StrEnum):
     """Whose clock a time of day is from: the camera's, told by its RTCP sender reports, or ours when it arrived."""

@@ -137,6 +137,26 @@ class TrackerConformance:
             assert len(expected.confidence) == len(expected.class_id) == len(expected.track_id)
             assert (expected.track_id > 0).all(), "a prediction has no id"
 
+    def test_streams_together_get_what_each_gets_alone(self) -> None:
+        """Frames of three streams, some of which have several in a batch, get the ids of one update after another."""
+        frames, random = list(self.crowd()), np.random.default_rng(1)
+        alone, together = ([self.options.build() for _ in range(3)] for _ in range(2))
+        shown = [0, 0, 0]
+        while min(shown) < len(frames) // 2:
+            streams = random.integers(0, 3, random.integers(1, 6)).tolist()
+            given, times, expected = [], [], []
+            for stream in streams:
+                given.append(frames[shown[stream] % len(frames)])
+                times.append(shown[stream] * FRAME_NS)
+                shown[stream] += 1
+                expected.append(alone[stream].update(*given[-1], pts_ns=times[-1]))
+            columns = [np.concatenate(column) for column in zip(*given, strict=True)]
+            ends = np.cumsum([len(xyxy) for xyxy, _, _ in given]).tolist()
+            own = [together[stream] for stream in streams]
+            ids = type(own[0]).update_batch(own, *columns, ends=ends, pts_ns=times)
+            assert ids.dtype == np.int64, f"ids are {ids.dtype}, not int64"
+            assert np.array_equal(ids, np.concatenate(expected)), "streams together get other ids than each alone"
+
     def test_matches_tell_of_every_detection(self) -> None:
         """Where the options say so, a track has one number, before it has its id and after."""
         if not self.options.tells_matches:

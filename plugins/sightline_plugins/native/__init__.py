@@ -48,6 +48,14 @@ def pointer(array: npt.NDArray[Any]) -> Any:
     return array.ctypes.data
 
 
+def values(array: npt.NDArray[Any], dtype: npt.DTypeLike) -> bytes:
+    """Return a copy of the values of an array, in C order, which a `POINTER` parameter takes that C only reads.
+
+    For arrays of some kilobytes at most, of which the copy costs a tenth of what `pointer` does.
+    """
+    return array.astype(dtype, copy=False).tobytes()
+
+
 def described(array: npt.NDArray[Any]) -> object:
     """Return an object that lives as long as it is used, for `description`: what C gets of an array with gaps."""
     return array.__array_struct__

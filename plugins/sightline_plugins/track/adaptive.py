@@ -24,13 +24,16 @@ Defaults were chosen on public and made sequences at several frame rates (docs/b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
 from sightline.graph.tracker import Luma, Matches, Predictions, Tracker, Vectors
 from sightline_plugins.flow.camera_motion import CameraMotion
 from sightline_plugins.track.adaptive_appearance import AdaptiveAppearance
-from sightline_plugins.track.adaptive_memory import AdaptiveMemory
+from sightline_plugins.track.adaptive_memory import AdaptiveMemory, track_by_boxes
 from sightline_plugins.track.adaptive_options import AdaptiveOptions, MatchingThresholds
 from sightline_plugins.track.kalman import MotionModel, expected_boxes, predict
 from sightline_plugins.track.tracks import Integers, TrackColumns, TrackState
@@ -61,26 +64,21 @@ class AdaptiveTracker(Tracker):
         follower: FollowerModel | None = None,
     ) -> None:
         self._motion = motion or MotionModel()
-        self._memory = AdaptiveMemory(options, thresholds or MatchingThresholds(), self._motion, first_id=first_id)
-        self._max_lost_option_ns = options.max_lost
+        self.memory = AdaptiveMemory(options, thresholds or MatchingThresholds(), self._motion, first_id=first_id)
         self._camera = CameraMotion() if options.camera_motion else None
         self._follower = VisualFollower(follower) if options.visual else None
         self._appearance = AdaptiveAppearance(options) if options.appearance else None
-        self._goes_by_boxes = not (options.needs_images or options.needs_appearance)
-        self._now_ns = 0
-        self._interval_ns = 0
-        self._last_pts_ns: int | None = None
-        self._moved_ns: int | None = None
+        self.goes_by_boxes = not (options.needs_images or options.needs_appearance)
 
     @property
     def ended_ids(self) -> Integers:
         """Confirmed tracks that the last update gave up; their ids come again only where an object is recognized."""
-        return self._memory.ended_ids
+        return self.memory.ended_ids
 
     @property
     def tracks(self) -> TrackColumns:
         """Copy of all tracks after the last update, including tentative and lost ones."""
-        return self._memory.tracks.copy()
+        return self.memory.tracks.copy()
 
     def look(self, image: Luma) -> None:
         """Note how the camera moved since the frame before, and where to search for the objects."""
@@ -92,7 +90,7 @@ class AdaptiveTracker(Tracker):
     def compare_by(self, appearance: Vectors) -> None:
         """Take the embeddings of the next detections."""
         if self._appearance is not None:
-            self._appearance.take(appearance, tracks=len(self._memory.tracks))
+            self._appearance.take(appearance, tracks=len(self.memory.tracks))
 
     def update(
         self,
@@ -107,26 +105,32 @@ class AdaptiveTracker(Tracker):
         Time that stands still or runs backward counts as no time passed. Detections that are not finite are ignored.
         Raises ValueError on wrong shapes.
         """
-        self._memory.take(xyxy, confidence, class_id)
-        elapsed_ns, ahead_ns = self._elapsed_ns(pts_ns), self._ahead_ns(pts_ns)
-        oldest_ns = self._now_ns + elapsed_ns - self._max_lost_ns()
-        self._last_pts_ns = self._moved_ns = pts_ns
-        self._interval_ns = elapsed_ns
-        self._now_ns += elapsed_ns
-        if self._goes_by_boxes:
-            self._memory.track(
-                now_ns=self._now_ns,
-                oldest_ns=oldest_ns,
-                ahead_seconds=ahead_ns * NANOSECOND,
-                interval_seconds=elapsed_ns * NANOSECOND,
-            )
-        else:
-            self._track_with_options(oldest_ns=oldest_ns, ahead_seconds=ahead_ns * NANOSECOND)
-        return self._memory.track_id
+        if self.goes_by_boxes:
+            return track_by_boxes([self.memory], xyxy, confidence, class_id, ends=[len(xyxy)], pts_ns=[pts_ns])
+        self.memory.take(xyxy, confidence, class_id)
+        self._track_with_options(pts_ns)
+        return self.memory.track_id
+
+    @classmethod
+    def update_batch(
+        cls,
+        trackers: Sequence[Self],
+        xyxy: npt.NDArray[np.float32],
+        confidence: npt.NDArray[np.float32],
+        class_id: Integers,
+        *,
+        ends: Sequence[int],
+        pts_ns: Sequence[int],
+    ) -> Integers:
+        """Track the detections of a batch, in one call where trackers go by boxes alone."""
+        if trackers and not trackers[0].goes_by_boxes:
+            return super().update_batch(trackers, xyxy, confidence, class_id, ends=ends, pts_ns=pts_ns)
+        memories = [one.memory for one in trackers]
+        return track_by_boxes(memories, xyxy, confidence, class_id, ends=ends, pts_ns=pts_ns)
 
     def matches(self) -> Matches:
         """Return which track each detection of the last update belongs to, and how well it fits."""
-        seen = self._memory.detections
+        seen = self.memory.detections
         return Matches(seen.number.copy(), seen.overlap.copy())
 
     def predict(self, *, pts_ns: int) -> Predictions:
@@ -134,19 +138,19 @@ class AdaptiveTracker(Tracker):
 
         With `visual`, all tracks move to where the image of this frame shows them; asked again, it answers the same.
         """
-        elapsed_ns = self._elapsed_ns(pts_ns)
-        tracks, is_current = self._memory.tracks, elapsed_ns <= self._max_lost_ns()
+        memory, tracks = self.memory, self.memory.tracks
+        elapsed_ns = memory.elapsed_ns(pts_ns)
+        is_current = elapsed_ns <= memory.longest_lost_ns()
         if self._follower is not None and self._follower.is_waiting and is_current:
-            ahead_ns = self._ahead_ns(pts_ns)
-            self._moved_ns = pts_ns
+            ahead_ns, memory.moved_ns = memory.ahead_ns(pts_ns), pts_ns
             self._move(tracks, ahead_ns)
-            self._follower.correct(tracks, now_ns=self._now_ns + elapsed_ns)
+            self._follower.correct(tracks, now_ns=memory.now_ns + elapsed_ns)
             self._follower.forget_image()
         rows = (tracks.state == TRACKED).nonzero()[0]
         if not is_current:
             rows = rows[:0]
         filters = tracks.filter[rows]
-        dt_seconds = self._ahead_ns(pts_ns) * NANOSECOND
+        dt_seconds = memory.ahead_ns(pts_ns) * NANOSECOND
         predict(filters, area=tracks.area[rows], dt_seconds=dt_seconds, model=self._motion)
         if self._camera is not None:
             mean = filters["mean"]
@@ -160,36 +164,24 @@ class AdaptiveTracker(Tracker):
             certainty=certainty,
         )
 
-    def _elapsed_ns(self, pts_ns: int) -> int:
-        return 0 if self._last_pts_ns is None else max(0, pts_ns - self._last_pts_ns)
-
-    def _ahead_ns(self, pts_ns: int) -> int:
-        """Return how far tracks have to be moved to be where they are expected at `pts_ns`."""
-        return 0 if self._moved_ns is None else max(0, pts_ns - self._moved_ns)
-
-    def _max_lost_ns(self) -> int:
-        """Return how long a track may go unseen: at least two frames, so that slow streams keep tracks at all."""
-        return max(self._max_lost_option_ns, 2 * self._interval_ns)
-
-    def _track_with_options(self, *, oldest_ns: int, ahead_seconds: float) -> None:
+    def _track_with_options(self, pts_ns: int) -> None:
         """Track the detections by their boxes, and by images and embeddings."""
-        memory, appearance = self._memory, self._appearance
-        interval_seconds = self._interval_ns * NANOSECOND
-        memory.begin(now_ns=self._now_ns, oldest_ns=oldest_ns, ahead_seconds=ahead_seconds)
+        memory, appearance = self.memory, self._appearance
+        memory.begin(pts_ns=pts_ns)
         if appearance is not None:
             appearance.keep(memory.tracks.row)
         if self._camera is not None:
             self._follow_camera(self._camera, memory.tracks)
         if self._follower is None:
-            self._match(interval_seconds)
+            self._match()
         else:
-            self._match_where_seen(self._follower, interval_seconds)
+            self._match_where_seen(self._follower)
         memory.correct()
         if appearance is not None:
-            appearance.correct(memory.tracks, memory.detections, now_ns=self._now_ns)
-        memory.end(interval_seconds=interval_seconds)
+            appearance.correct(memory.tracks, memory.detections, now_ns=memory.now_ns)
+        memory.end()
         if appearance is not None:
-            appearance.end(memory.tracks, memory.detections, next_number=memory.next_number, now_ns=self._now_ns)
+            appearance.end(memory.tracks, memory.detections, next_number=memory.next_number, now_ns=memory.now_ns)
         if self._follower is not None:
             self._follower.learn(memory.tracks)
 
@@ -207,22 +199,22 @@ class AdaptiveTracker(Tracker):
         mean[:, 0, :2], mean[:, 1, :2] = camera.follow(mean[:, 0, :2], mean[:, 1, :2])
         camera.restart()
 
-    def _match_where_seen(self, follower: VisualFollower, interval_seconds: float) -> None:
+    def _match_where_seen(self, follower: VisualFollower) -> None:
         """Match detections with tracks where the image shows these. Tracks that match stay where they were expected,
         because what they match is the better measurement.
         """
-        tracks = self._memory.tracks
+        tracks = self.memory.tracks
         expected = tracks.filter.copy()
-        follower.correct(tracks, now_ns=self._now_ns)
-        self._match(interval_seconds)
+        follower.correct(tracks, now_ns=self.memory.now_ns)
+        self._match()
         rows = (tracks.detection >= 0).nonzero()[0]
         tracks.filter[rows] = expected[rows]
 
-    def _match(self, interval_seconds: float) -> None:
-        memory = self._memory
+    def _match(self) -> None:
+        memory = self.memory
         if self._appearance is None:
-            memory.match(interval_seconds=interval_seconds)
+            memory.match()
             return
         support = self._appearance.compare(memory.tracks)
-        memory.match(interval_seconds=interval_seconds, support=support)
+        memory.match(support=support)
         self._appearance.recognise(memory.tracks, memory.detections)

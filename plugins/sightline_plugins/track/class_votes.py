@@ -1,86 +1,91 @@
-"""The class of a track: each detection votes with its confidence, and the latest twenty or so count most."""
+"""The class of a track: each detection votes with its confidence, and the latest twenty or so count most.
+
+A vote counts 0.95 of what it did at each further detection of its track, and at least 0.001 when it is given. The class
+with most weight leads; of equal ones the lowest number. Votes for classes of different origins are kept apart. Those of
+a track that is not seen for 60 seconds are forgotten. `class_votes.c` computes.
+"""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.graph.tracker import NO_TRACK
+from sightline_plugins.native import POINTER, SIZE, function, pointer, values
+from sightline_plugins.track.frames_together import call_for_frames
 
 Integers = npt.NDArray[np.int64]
 
-CLASS_BITS, ORIGIN_BITS = 20, 12
+CLASS_BITS = 20
 """A class number holds the class within its origin, and above that the number of the origin."""
-KEPT = 0.95
-"""What a vote is still worth one detection of the track later."""
-LEAST = 1e-3
-"""What a vote counts at least."""
 REMEMBERED_NS = 60_000_000_000
 """Votes of a track that is not seen for this long are forgotten."""
+VOTE = np.dtype([*((name, np.int64) for name in ("track_id", "class_id", "seen_ns")), ("weight", np.float64)])
+"""A row for each track and class that its detections voted for."""
+_LEAST_ROOM = 64
+_SHORT = 1000
+"""Votes in a call, above which it releases the GIL."""
+_vote_frames = {
+    is_long: function("vote_frames", POINTER, SIZE, SIZE, *[POINTER] * 4, result=SIZE, long=is_long)
+    for is_long in (False, True)
+}
+_lead_tracks = function("lead_tracks", POINTER, SIZE, *[POINTER] * 3)
 
 
-@dataclass(slots=True, eq=False)
-class _TrackVotes:
-    """The votes that detections of one origin gave a track: their weight by class, and when the last one came."""
+class _Votes(ctypes.Structure):
+    """`Votes` of `class_votes.c`."""
 
-    seen_ns: int
-    weights: dict[int, float] = field(default_factory=dict)
-
-    def vote(self, class_id: int, weight: float) -> int:
-        """Count a vote; return the class that leads then."""
-        weights = self.weights
-        for voted in weights:
-            weights[voted] *= KEPT
-        weights[class_id] = weights.get(class_id, 0.0) + max(weight, LEAST)
-        return self.leader()
-
-    def leader(self) -> int:
-        """Return the class with most weight; of equal ones the lowest number."""
-        if len(self.weights) == 1:
-            return next(iter(self.weights))
-        return max(self.weights, key=lambda class_id: (self.weights[class_id], -class_id))
+    _fields_ = (("vote", POINTER), ("count", ctypes.c_int64), ("room", ctypes.c_int64))
 
 
 class ClassVotes:
-    """Votes of one stream. Plain numbers, not arrays: a frame has few tracks, and nearly all of them one class."""
+    """Votes of one stream."""
 
     def __init__(self) -> None:
-        self._votes: dict[tuple[int, int], _TrackVotes] = {}
-        """By track id and origin."""
+        self._state = _Votes()
+        self.address = ctypes.addressof(self._state)
+        """Of the state, for C."""
+        self._rows = np.empty(0, VOTE)
+        self.make_room(_LEAST_ROOM)
 
     def __len__(self) -> int:
-        return len(self._votes)
-
-    def vote(
-        self, track_id: Sequence[int], class_id: Sequence[int], confidence: Sequence[float], *, pts_ns: int
-    ) -> list[int]:
-        """Count the votes of the detections on one frame; return the class that leads for each one's track, among the
-        classes of its origin. Ids are different, or -1 for detections without a track, which keep their class.
-        """
-        leading = list(class_id)
-        for row, (track, own_class, weight) in enumerate(zip(track_id, class_id, confidence, strict=True)):
-            if track == NO_TRACK:
-                continue
-            pair = (track, own_class >> CLASS_BITS)
-            own = self._votes.get(pair)
-            if own is None:
-                self._forget(pts_ns)
-                own = self._votes[pair] = _TrackVotes(pts_ns)
-            own.seen_ns = pts_ns
-            leading[row] = own.vote(own_class, weight)
-        return leading
+        return int(self._state.count)
 
     def leading(self, track_id: Integers, class_id: Integers) -> Integers:
         """Return the class (N,) that leads for each track; where nobody voted, the class given."""
-        pairs = zip(track_id.tolist(), class_id.tolist(), strict=True)
-        votes = ((self._votes.get((track, own_class >> CLASS_BITS)), own_class) for track, own_class in pairs)
-        return np.array([own_class if own is None else own.leader() for own, own_class in votes], np.int64)
+        leading = np.empty(len(track_id), np.int64)
+        given = values(track_id, np.int64), values(class_id, np.int64)
+        _lead_tracks(self.address, len(leading), *given, pointer(leading))
+        return leading
 
-    def _forget(self, pts_ns: int) -> None:
-        """Drop the votes of tracks that were not seen for long."""
-        gone = [pair for pair, own in self._votes.items() if abs(pts_ns - own.seen_ns) > REMEMBERED_NS]
-        for pair in gone:
-            del self._votes[pair]
+    def make_room(self, votes: int) -> None:
+        """Make room for so many votes beside those there are, and for as many again."""
+        rows = np.empty(2 * (len(self) + votes), VOTE)
+        rows[: len(self)] = self._rows[: len(self)]
+        self._rows, self._state.vote, self._state.room = rows, rows.ctypes.data, len(rows)
+
+
+def vote_together(
+    votes: Sequence[ClassVotes],
+    track_id: Integers,
+    class_id: Integers,
+    confidence: npt.NDArray[np.float32],
+    *,
+    ends: Sequence[int],
+    pts_ns: Sequence[int],
+) -> Integers:
+    """Count the votes of the detections (N,) on frames; return the class (N,) that leads for each one's track then.
+
+    Frame number i is of the stream with `votes[i]`, at the time `pts_ns[i]`, and the row behind its last detection is
+    `ends[i]`. Ids on a frame are different, or -1 for detections without a track, which keep their class. Raises
+    ValueError on wrong shapes.
+    """
+    count = len(track_id)
+    if not class_id.shape == confidence.shape == (count,) or (ends and ends[-1] != count):
+        raise ValueError(f"votes: {count} ids need as many classes and confidences, and rows up to there, not {ends}")
+    given = values(track_id, np.int64), values(class_id, np.int64), values(confidence, np.float32)
+    leading = np.empty(count, np.int64)
+    call_for_frames(_vote_frames[count > _SHORT], votes, *given, pointer(leading), ends=ends, pts_ns=pts_ns)
+    return leading

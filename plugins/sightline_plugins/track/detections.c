@@ -8,6 +8,7 @@
 #define SMALLEST_AREA 1.0f
 #define USUAL 0.95      /* Certainty of a detection of the usual confidence. */
 #define LEAST_USUAL 0.2 /* Usual confidences below count as this, so that noise is not made sure. */
+#define MEMORY 2.0      /* Seconds: how fast the usual confidence follows the latest detections. */
 
 /* Make the coordinates of a detection 0 and its confidence -1 if it cannot be used: if they are not finite, or far from
  * any image. */
@@ -83,8 +84,10 @@ static float median_of(float *values, ptrdiff_t count) {
     return values[middle];
 }
 
-/* Move the usual confidence, by this weight, to the median of those of detections that belong to confirmed tracks. */
-void learn_usual(Adaptive *tracker, double weight) {
+/* Move the usual confidence towards the median of those of detections that belong to confirmed tracks, the further the
+ * longer the last frame is ago. */
+void learn_usual(Adaptive *tracker) {
+    double weight = 1 - exp(-seconds_of(tracker->interval_ns) / MEMORY);
     ptrdiff_t count = 0;
     for (ptrdiff_t row = 0; row < tracker->detection_count; row++)
         if (tracker->detection[row].round >= 0 && tracker->detection[row].track_id >= 0)

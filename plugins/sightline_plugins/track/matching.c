@@ -136,10 +136,10 @@ static void match_round(Adaptive *tracker, int round, const float *support) {
 }
 
 /* Match the detections of the frame with the tracks, round by round. In the last round, boxes are enlarged by the
- * deviation of their velocity times `way` (seconds). `support` (tracks x detections, or NULL) is added to the similarity
- * of pairs that overlap. */
-EXPORT void match_detections(Adaptive *tracker, float way, const float *support) {
-    tracker->way = way;
+ * deviation of their velocity times `way`. `support` (tracks x detections, or NULL) is added to the similarity of pairs
+ * that overlap. */
+EXPORT void match_detections(Adaptive *tracker, const float *support) {
+    tracker->way = (float)(tracker->way_margin * seconds_of(tracker->interval_ns));
     for (ptrdiff_t row = 0; row < tracker->track_count; row++) {
         tracker->track[row].detection = -1;
         corners_of(&tracker->track[row].filter, tracker->track[row].expected);

@@ -127,7 +127,7 @@ class _Seen:
     pts_ns: int
     track_id: npt.NDArray[np.int64]
     xyxy: Boxes
-    classes: Sequence[int]
+    classes: npt.NDArray[np.int64]
 
 
 class RecentTracks:
@@ -136,7 +136,7 @@ class RecentTracks:
     def __init__(self) -> None:
         self._frames: deque[_Seen] = deque(maxlen=_MOST_FRAMES)
 
-    def add(self, pts_ns: int, track_id: npt.NDArray[np.int64], xyxy: Boxes, classes: Sequence[int]) -> None:
+    def add(self, pts_ns: int, track_id: npt.NDArray[np.int64], xyxy: Boxes, classes: npt.NDArray[np.int64]) -> None:
         """Note the objects of the next frame; nothing of it may change any more."""
         frames = self._frames
         while frames and not 0 <= pts_ns - frames[0].pts_ns <= _RECENT_NS:
@@ -145,11 +145,13 @@ class RecentTracks:
 
     def tracks(self, label: Label) -> OldTracks:
         """Return each track as it was last seen."""
-        frames = [*self._frames] or [_Seen(0, np.empty(0, np.int64), np.empty((0, 4), np.float32), [])]
+        frames = [*self._frames] or [
+            _Seen(0, np.empty(0, np.int64), np.empty((0, 4), np.float32), np.empty(0, np.int64))
+        ]
         ids = np.concatenate([one.track_id for one in frames])
         xyxy = np.concatenate([one.xyxy for one in frames])
         pts_ns = np.repeat([one.pts_ns for one in frames], [len(one.track_id) for one in frames])
-        classes = [own for one in frames for own in one.classes]
+        classes = np.concatenate([one.classes for one in frames]).tolist()
         _, first = np.unique(ids, return_index=True)
         track_id, last = np.unique(ids[::-1], return_index=True)
         tracked, last = track_id != NO_TRACK, len(ids) - 1 - last

@@ -49,8 +49,9 @@ typedef struct {
     int64_t from, row, is_final;
 } AssignmentColumn;
 
-/* A default tracker. Arrays of tracks hold `track_count` and as many more as there are detections, `margin` as many
- * values as there are pairs; what they point to belongs to the caller. Options are those of adaptive_options.py. */
+/* A default tracker. Arrays have room for so many tracks, detections and pairs; what they point to belongs to the caller.
+ * `last_pts_ns` is the time of the last update, `moved_ns` that for which tracks are where they are expected (both
+ * `NEVER` before there was any); `now_ns` is the sum of all intervals. Options are those of adaptive_options.py. */
 typedef struct {
     Track *track;
     Detection *detection;
@@ -58,20 +59,25 @@ typedef struct {
     int64_t *open_track, *column_of, *ended_id, *open_detection;
     AssignmentRow *row_scratch;
     AssignmentColumn *column_scratch;
-    int64_t track_count, detection_count, ended_count, next_id, next_number, now_ns;
+    int64_t track_room, detection_room, margin_room;
+    int64_t track_count, detection_count, ended_count, next_id, next_number;
+    int64_t now_ns, interval_ns, last_pts_ns, moved_ns, max_lost_ns;
     int64_t has_begun, is_calibrated;
     double usual; /* Confidence of objects that the detector finds steadily; NaN before anything was tracked. */
-    float way;    /* See `match_detections`. */
+    float way;    /* Seconds by which boxes are enlarged in the last round: those since the last frame, times `way_margin`. */
     float limits[3], floors[5][4];
     float class_mismatch_weight, least_margin, min_similarity_wide;
     float high_confidence, high_threshold, new_track_threshold, min_hits;
+    double way_margin;
     MotionModel motion;
 } Adaptive;
+
+#define NEVER INT64_MIN
 
 _Static_assert(sizeof(Filter) == 56 && sizeof(MotionModel) == 72, "the layouts of kalman.py");
 _Static_assert(sizeof(Track) == 144 && sizeof(Detection) == 104, "the layouts of tracks.py");
 _Static_assert(sizeof(AssignmentRow) == 8 && sizeof(AssignmentColumn) == 40, "the scratch space of association.py");
-_Static_assert(sizeof(Adaptive) == 344, "the layout of adaptive_memory.py");
+_Static_assert(sizeof(Adaptive) == 408, "the layout of adaptive_memory.py");
 
 /* Each is described where it is defined. */
 void assign_pairs(const float *value, ptrdiff_t rows, ptrdiff_t columns, double alone, int64_t *column_of,
@@ -80,8 +86,8 @@ void initiate_filter(Filter *filter, const float *box, float area, const MotionM
 void correct_filter(Filter *filter, const float *box, float confidence, float area, const MotionModel *model);
 void corners_of(const Filter *filter, float *xyxy);
 void sort_into_bands(Detection *detection, ptrdiff_t count, const float *limits, ptrdiff_t bands, double *usual);
-void match_detections(Adaptive *tracker, float way, const float *support);
-void learn_usual(Adaptive *tracker, double weight);
+void match_detections(Adaptive *tracker, const float *support);
+void learn_usual(Adaptive *tracker);
 
 /* Step of filters through time: how it changes means and covariances. */
 typedef struct {
@@ -91,6 +97,7 @@ typedef struct {
 Step step_of(const MotionModel *model, double seconds);
 void predict_filter(Filter *filter, float area, const Step *step);
 
+static inline double seconds_of(int64_t duration_ns) { return (double)duration_ns * 1e-9; }
 static inline float larger(float one, float other) { return one > other ? one : other; }
 static inline float smaller(float one, float other) { return one < other ? one : other; }
 

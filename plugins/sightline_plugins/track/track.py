@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,14 +17,16 @@ from sightline.graph import Capability, Clock, Element, Operator, Problem, Saved
 from sightline.graph.chosen import ChosenValue
 from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptions, Vectors
 from sightline.media import Batch, Event, Frame, Memory, Objects, Origin, Stream
-from sightline.media.boxes import area, clip
+from sightline.media.boxes import Boxes, area, clip
 from sightline.media.convert import luma_from_surface
 from sightline_plugins.track.algorithms import TRACKERS, merged_schema, tracker_options
-from sightline_plugins.track.class_votes import CLASS_BITS, ClassVotes
+from sightline_plugins.track.class_votes import CLASS_BITS, ClassVotes, vote_together
 from sightline_plugins.track.following import FollowedTracks
+from sightline_plugins.track.frames_together import FramesTogether, TrackedRows
 from sightline_plugins.track.past_frames import RULE, PastFrames
 from sightline_plugins.track.resumed import SPARE_IDS, OldTracks, RecentTracks, ResumedTracks, SavedTracks
 
+Ids = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.intp]
 
 CLASSES_OF_ONE_ORIGIN = 1 << CLASS_BITS
@@ -208,6 +210,8 @@ class _StreamState:
     pts_ns: int = 0
     at_ns: int = 0
     """The time of day of the last frame."""
+    is_waiting: bool = False
+    """Whether detections of the stream wait to be tracked."""
     width: int = 0
     """Numbers in an embedding; 0 until there was one."""
 
@@ -229,8 +233,12 @@ class _OutputColumns:
         self.classes = classes
         """Numbers that are unique across detecting elements."""
         self._track_id: npt.NDArray[np.int64] | None = None
-        self.certainty = np.full(len(objects), np.nan, np.float32) if has_certainty else None
+        self.certainty = np.full(len(objects) if has_certainty else 0, np.nan, np.float32)
         self._is_settled = False
+
+    def rows(self, own: slice | Indices) -> Indices:
+        """Return the rows `own` as numbers."""
+        return np.arange(len(self.objects))[own]
 
     def put_ids(self, own: slice | Indices, track_id: npt.NDArray[np.int64]) -> None:
         """Write the ids of the rows `own`; the array is kept where these are all rows."""
@@ -241,7 +249,7 @@ class _OutputColumns:
             self._track_id = np.full(len(self.objects), NO_TRACK, np.int64)
         self._track_id[own] = track_id
 
-    def settle(self, own: slice | Indices, leading: list[int]) -> None:
+    def settle(self, own: slice | Indices, leading: Ids) -> None:
         """Write the classes that votes have settled for the rows `own`."""
         self.classes[own] = leading
         self._is_settled = True
@@ -254,17 +262,9 @@ class _OutputColumns:
         columns: dict[str, npt.NDArray[Any]] = {"track_id": track_id}
         if self._is_settled:
             columns["class_id"] = (self.classes % CLASSES_OF_ONE_ORIGIN).astype(np.int32)
-        if with_certainty and self.certainty is not None:
+        if with_certainty:
             columns["tracker_confidence"] = np.round(self.certainty, 3)
         return self.objects.with_columns(**columns)
-
-
-def _ends_of_frames(batch: Batch) -> list[int]:
-    """Return, for each frame, the row behind the last of its objects."""
-    if len(batch.frames) == 1:
-        return [len(batch.objects)]
-    ends: list[int] = np.searchsorted(batch.objects.frame, np.arange(len(batch)), side="right").tolist()
-    return ends
 
 
 class TrackOperator(Operator):
@@ -280,48 +280,68 @@ class TrackOperator(Operator):
         self._left: dict[str, SavedTracks] = {}
         self._options = element.options
         self._asks = element.tracker_confidence or element.past_frames
+        self._needs_images, self._needs_appearance = self._options.needs_images, self._options.needs_appearance
+        self._goes_frame_by_frame = self._asks or self._needs_images or self._needs_appearance
         self._streams: dict[Stream, _StreamState] = {}
         self._tracks: dict[str, Counter[str]] = {}
         self._origins: list[Origin] = []
 
     def process(self, batch: Batch) -> Batch:
-        """Write track ids into the objects; add the objects expected on frames without a detector run."""
+        """Write track ids into the objects; add the objects expected on frames without a detector run.
+
+        Detections of all streams are tracked together. Those before a frame are tracked first where it asks for what
+        they leave behind: for what its stream expects, and where the tracker looks at one frame after another.
+        """
         objects, detected = batch.objects, batch.columns.detected
         columns = _OutputColumns(objects, self._classes(objects), has_certainty=self._asks)
-        followed = objects.parent < 0 if max(objects.parent.tolist(), default=-1) >= 0 else None
+        tracked = TrackedRows(batch)
         expected: list[tuple[int, Predictions]] = []
         events: list[Event] = []
-        first = 0
-        for row, (frame, last) in enumerate(zip(batch.frames, _ends_of_frames(batch), strict=True)):
-            state = self._state(frame)
+        together: FramesTogether[_StreamState] = FramesTogether()
+        for number, frame in enumerate(batch.frames):
+            is_detected = not detected or detected[number]
+            state = self._streams.get(frame.stream)
+            begins = state is None or state.size_wh != frame.size_wh
+            if state is not None and state.is_waiting and (begins or not is_detected or self._is_alone(state)):
+                events += self._track(together, columns, tracked)
+                together = FramesTogether()
+            if state is None or begins:
+                state = self._streams[frame.stream] = self._begun(frame, state)
+            self._look(state, frame, is_detected=is_detected)
             if frame.stream.live:
                 state.pts_ns, state.at_ns = frame.pts_ns, self._clock.epoch_ns()
-            is_detected = not detected or detected[row]
-            self._look(state, frame, is_detected=is_detected)
-            if not is_detected:
-                known = state.tracker.predict(pts_ns=frame.pts_ns)
-                if state.followed is not None:
-                    known = state.followed.follow(known)
-                if state.resumed is not None:
-                    known = replace(known, track_id=state.resumed.old_ids(known.track_id))
-                expected.append((row, replace(known, class_id=state.votes.leading(known.track_id, known.class_id))))
+            if is_detected:
+                state.is_waiting = True
+                together.add(number, frame, state)
             else:
-                own = slice(first, last) if followed is None else first + np.flatnonzero(followed[first:last])
-                events += self._track(state, frame, row, columns, own)
-            first = last
-        tracked = self._without_untracked(columns.table(with_certainty=self._element.tracker_confidence))
+                expected.append((number, self._predicted(state, frame)))
+        events += self._track(together, columns, tracked)
+        found = self._without_untracked(columns.table(with_certainty=self._element.tracker_confidence))
         if expected:
-            tracked = Objects.concat([tracked, self._expected(batch, expected)])
-        return batch.with_objects(tracked).with_events(events)
+            found = Objects.concat([found, self._expected(batch, expected)])
+        return batch.with_objects(found).with_events(events)
+
+    def _is_alone(self, state: _StreamState) -> bool:
+        """Whether each frame of a stream must be tracked before the next one."""
+        return self._goes_frame_by_frame or state.followed is not None
+
+    def _predicted(self, state: _StreamState, frame: Frame) -> Predictions:
+        """Return the objects expected on a frame, with the ids and the classes that they have."""
+        known = state.tracker.predict(pts_ns=frame.pts_ns)
+        if state.followed is not None:
+            known = state.followed.follow(known)
+        if state.resumed is not None:
+            known = replace(known, track_id=state.resumed.old_ids(known.track_id))
+        return replace(known, class_id=state.votes.leading(known.track_id, known.class_id))
 
     def _look(self, state: _StreamState, frame: Frame, *, is_detected: bool) -> None:
         """Show a frame to the tracker that needs images, and to what follows objects."""
         if not is_detected and state.followed is None and self._follows(frame):
             state.followed = FollowedTracks()
-        if not self._options.needs_images and state.followed is None:
+        if not self._needs_images and state.followed is None:
             return
         luma = luma_from_surface(frame.surface)
-        if self._options.needs_images:
+        if self._needs_images:
             state.tracker.look(luma)
         if state.followed is not None:
             state.followed.look(luma)
@@ -334,40 +354,70 @@ class TrackOperator(Operator):
         return frame.surface.memory is Memory.HOST if follow == "auto" else follow
 
     def _track(
-        self, state: _StreamState, frame: Frame, row: int, columns: _OutputColumns, own: slice | Indices
+        self, together: FramesTogether[_StreamState], columns: _OutputColumns, tracked: TrackedRows
     ) -> Iterable[Event]:
-        """Track the objects in the rows `own`, which a detector found on a frame, and return events of past frames."""
-        objects, tracker = columns.objects, state.tracker
-        classes, confidence = columns.classes[own], objects.confidence[own]
-        if self._options.needs_appearance:
-            tracker.compare_by(state.vectors(objects, own))
-        xyxy = objects.xyxy[own]
-        track_id = tracker.update(xyxy, confidence, classes, pts_ns=frame.pts_ns)
-        if state.followed is not None:
-            state.followed.begin(tracker.predict(pts_ns=frame.pts_ns), track_id, xyxy)
-        voted = classes.tolist()
-        given = track_id.tolist()
-        if state.resumed is not None:
-            track_id = state.resumed.resume(track_id, xyxy, voted, pts_ns=frame.pts_ns, label=self._label)
-        self._count(state, frame.stream, given, voted)
-        if state.resumed is not None and state.resumed.is_over:
-            state.resumed = None
+        """Track the objects that a detector found on these frames, and return events of past frames."""
+        states, frames = together.states, together.frames
+        if not states:
+            return ()
+        own, ends = together.rows(tracked)
+        objects, pts_ns = columns.objects, [frame.pts_ns for frame in frames]
+        xyxy, confidence, classes = objects.xyxy[own], objects.confidence[own], columns.classes[own]
+        bounds = [slice(first, last) for first, last in zip([0, *ends], ends, strict=False)]
+        if self._needs_appearance:
+            for state, rows in zip(states, bounds, strict=True):
+                state.tracker.compare_by(state.vectors(objects, columns.rows(own)[rows]))
+        trackers = [state.tracker for state in states]
+        given = type(trackers[0]).update_batch(trackers, xyxy, confidence, classes, ends=ends, pts_ns=pts_ns)
+        for state, frame, rows in zip(states, frames, bounds, strict=True):
+            if state.followed is not None:
+                state.followed.begin(state.tracker.predict(pts_ns=frame.pts_ns), given[rows], xyxy[rows])
+        track_id = self._resumed(together, bounds, given, xyxy, classes)
+        self._count(together, bounds, given, classes)
         columns.put_ids(own, track_id)
-        ids = track_id.tolist()
         if self._element.class_votes:
-            leading = state.votes.vote(ids, voted, confidence.tolist(), pts_ns=frame.pts_ns)
-            if leading != voted:
+            votes = [state.votes for state in states]
+            leading = vote_together(votes, track_id, classes, confidence, ends=ends, pts_ns=pts_ns)
+            if leading.tobytes() != classes.tobytes():
                 columns.settle(own, leading)
-                voted = leading
-        if frame.stream.live:
-            state.recent.add(frame.pts_ns, track_id, xyxy, voted)
-        if columns.certainty is None:
-            return ()
-        matches = tracker.matches()
-        columns.certainty[own] = matches.certainty
-        if not self._element.past_frames:
-            return ()
-        return state.past.events(frame, row, objects, np.arange(len(objects))[own], track_id, matches)
+                classes = leading
+        for state, frame, rows in zip(states, frames, bounds, strict=True):
+            state.is_waiting = False
+            if frame.stream.live:
+                state.recent.add(frame.pts_ns, track_id[rows], xyxy[rows], classes[rows])
+        return self._matched(together, bounds, columns.rows(own), columns, track_id) if self._asks else ()
+
+    def _resumed(
+        self, together: FramesTogether[_StreamState], bounds: Sequence[slice], given: Ids, xyxy: Boxes, classes: Ids
+    ) -> Ids:
+        """Return the ids of objects, with those that they had before a restart."""
+        if not [state for state in together.states if state.resumed is not None]:
+            return given
+        track_id = given.copy()
+        for state, frame, rows in zip(together.states, together.frames, bounds, strict=True):
+            if state.resumed is not None:
+                own = classes[rows].tolist()
+                track_id[rows] = state.resumed.resume(
+                    given[rows], xyxy[rows], own, pts_ns=frame.pts_ns, label=self._label
+                )
+        return track_id
+
+    def _matched(
+        self,
+        together: FramesTogether[_StreamState],
+        bounds: Sequence[slice],
+        own: Indices,
+        columns: _OutputColumns,
+        track_id: Ids,
+    ) -> list[Event]:
+        """Write how well detections match, and return events of past frames."""
+        events: list[Event] = []
+        for state, frame, number, rows in zip(together.states, together.frames, together.numbers, bounds, strict=True):
+            matches = state.tracker.matches()
+            columns.certainty[own[rows]] = matches.certainty
+            if self._element.past_frames:
+                events += state.past.events(frame, number, columns.objects, own[rows], track_id[rows], matches)
+        return events
 
     def end_stream(self, stream: Stream) -> None:
         self._streams.pop(stream, None)
@@ -400,19 +450,12 @@ class TrackOperator(Operator):
             for stream, counts in self._tracks.items()
         }
 
-    def _state(self, frame: Frame) -> _StreamState:
-        stream = frame.stream
-        state = self._streams.get(stream)
-        if state is None:
-            state = self._streams[stream] = self._begun(frame)
-            self._tracks.setdefault(stream.name, Counter())
-        elif state.size_wh != frame.size_wh:
-            tracker = self._options.build(first_id=state.latest_id + 1)
-            state = self._streams[stream] = _StreamState(tracker, frame.size_wh, state.latest_id)
-        return state
-
-    def _begun(self, frame: Frame) -> _StreamState:
-        """Return the state of a stream that begins, or goes on after a restart."""
+    def _begun(self, frame: Frame, known: _StreamState | None) -> _StreamState:
+        """Return the state of a stream that begins, goes on after a restart, or (`known`) with another size."""
+        if known is not None:
+            tracker = self._options.build(first_id=known.latest_id + 1)
+            return _StreamState(tracker, frame.size_wh, known.latest_id)
+        self._tracks.setdefault(frame.stream.name, Counter())
         left = self._left.pop(frame.stream.name, None)
         if left is None:
             return _StreamState(self._options.build(), frame.size_wh)
@@ -438,14 +481,20 @@ class TrackOperator(Operator):
             classes += numbers[objects.origin] * CLASSES_OF_ONE_ORIGIN
         return classes
 
-    def _count(self, state: _StreamState, stream: Stream, ids: list[int], classes: list[int]) -> None:
-        latest = max(ids, default=0)
-        if latest <= state.latest_id:
-            return
+    def _count(self, together: FramesTogether[_StreamState], bounds: Sequence[slice], given: Ids, classes: Ids) -> None:
+        """Count the tracks that begin, of the ids that trackers gave, and forget old tracks that none can go on."""
+        ids = given.tolist()
+        for state, frame, rows in zip(together.states, together.frames, bounds, strict=True):
+            if max(ids[rows], default=0) > state.latest_id:
+                self._count_begun(state, frame.stream, ids[rows], classes[rows].tolist())
+            if state.resumed is not None and state.resumed.is_over:
+                state.resumed = None
+
+    def _count_begun(self, state: _StreamState, stream: Stream, ids: list[int], classes: list[int]) -> None:
         for track_id, own_class in zip(ids, classes, strict=True):
             if track_id > state.latest_id and not (state.resumed and state.resumed.was_resumed(track_id)):
                 self._tracks[stream.name][self._label(own_class)] += 1
-        state.latest_id = latest
+        state.latest_id = max(ids)
 
     def _without_untracked(self, objects: Objects) -> Objects:
         if self._element.untracked == "keep":

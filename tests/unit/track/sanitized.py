@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sightline_plugins import native
 from sightline_plugins.track import association, tracks
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
+from sightline_plugins.track.class_votes import ClassVotes, vote_together
 
 ODD = (np.nan, np.inf, -np.inf, 1e38, -1e38, 1e7, 0.0, 1e-40)
 CLASSES = (0, 1, -1, 2**63 - 1, -(2**63))
@@ -51,6 +52,24 @@ def drive(random: np.random.Generator, options: dict[str, Any], counts: list[int
         tracker.predict(pts_ns=pts_ns + FRAME_NS)
 
 
+def drive_together(random: np.random.Generator, options: dict[str, Any], largest: int) -> None:
+    """Feed trackers of several streams frames of some of them at once, and let their detections vote."""
+    trackers = [AdaptiveOptions(**options).build() for _ in range(5)]
+    votes = [ClassVotes() for _ in trackers]
+    pts_ns = 0
+    for _ in range(60):
+        pts_ns += int(random.choice([1, 1, 0, -3, 100, 2000])) * FRAME_NS
+        streams = random.integers(0, len(trackers), random.integers(0, 9)).tolist()
+        frames = [random_frame(random, int(random.integers(0, largest + 1))) for _ in streams]
+        ends, times = np.cumsum([len(xyxy) for xyxy, _, _ in frames]).tolist(), [pts_ns] * len(streams)
+        none = (np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int64))
+        xyxy, confidence, class_id = (np.concatenate(column) for column in zip(none, *frames, strict=True))
+        own = [trackers[stream] for stream in streams]
+        ids = type(trackers[0]).update_batch(own, xyxy, confidence, class_id, ends=ends, pts_ns=times)
+        vote_together([votes[stream] for stream in streams], ids, class_id, confidence, ends=ends, pts_ns=times)
+        votes[0].leading(ids, class_id)
+
+
 def main() -> None:
     """Drive everything."""
     random = np.random.default_rng(1)
@@ -61,6 +80,8 @@ def main() -> None:
         for largest in (1, 3, 30):
             drive(random, options, random.integers(0, largest + 1, 80).tolist())
         drive(random, options, [0, 300, 5, 0, 700, 300])
+        for largest in (3, 40, 300):
+            drive_together(random, options, largest)
     drive(random, {}, [10_000, 50, 0, 10, 10_000])
     for _ in range(300):
         table = random.uniform(-1, 1, random.integers(0, 12, 2)).astype(np.float32)

@@ -9,7 +9,7 @@ import pytest
 
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import make_frames, run_element
-from sightline_plugins.track.class_votes import CLASS_BITS, REMEMBERED_NS, ClassVotes
+from sightline_plugins.track.class_votes import CLASS_BITS, REMEMBERED_NS, ClassVotes, vote_together
 from sightline_plugins.track.track import Track
 
 VAN, TRUCK, BUS = range(3)
@@ -18,7 +18,10 @@ LABELS = ("van", "truck", "bus")
 
 def voted(votes: ClassVotes, classes: dict[int, int], *, confidence: float = 0.8, pts_ns: int = 0) -> list[int]:
     """The leading classes after each track (by id) has voted for a class."""
-    return votes.vote(list(classes), list(classes.values()), [confidence] * len(classes), pts_ns=pts_ns)
+    ids, given = np.array(list(classes)), np.array(list(classes.values()))
+    weights = np.full(len(classes), confidence, np.float32)
+    leading: list[int] = vote_together([votes], ids, given, weights, ends=[len(classes)], pts_ns=[pts_ns]).tolist()
+    return leading
 
 
 def test_a_class_that_flickers_stays() -> None:
@@ -79,6 +82,53 @@ def test_asking_changes_nothing() -> None:
 
     assert votes.leading(ids, np.array([TRUCK, TRUCK])).tolist() == [VAN, TRUCK]
     assert len(votes) == 1
+
+
+def test_votes_are_those_of_plain_python() -> None:
+    """Thousands of votes of two streams with changing tracks, classes, origins and times, some frames in one call."""
+    random = np.random.default_rng(2)
+    votes = [ClassVotes(), ClassVotes()]
+    plain: list[dict[tuple[int, int], dict[int, float]]] = [{}, {}]
+    for call in range(150):
+        streams, counts = random.integers(0, 2, 5), random.integers(0, 12, 5)
+        ids = np.concatenate([random.choice(np.arange(call // 4, call // 4 + 30), count, False) for count in counts])
+        ids[random.random(len(ids)) < 0.1] = -1
+        classes = random.integers(0, 4, len(ids)) + (random.integers(0, 2, len(ids)) << CLASS_BITS)
+        weights = random.uniform(0, 1, len(ids)).astype(np.float32)
+        ends = np.cumsum(counts).tolist()
+
+        found = vote_together(
+            [votes[stream] for stream in streams], ids, classes, weights, ends=ends, pts_ns=[call * 100_000_000] * 5
+        )
+
+        owner = np.repeat(streams, counts).tolist()
+        rows = zip(owner, ids.tolist(), classes.tolist(), weights.tolist(), strict=True)
+        expected = [plain_vote(plain[stream], *row) for stream, *row in rows]
+        assert found.tolist() == expected
+
+
+def plain_vote(votes: dict[tuple[int, int], dict[int, float]], track: int, own_class: int, weight: float) -> int:
+    """The class that leads after a vote."""
+    if track == -1:
+        return own_class
+    own = votes.setdefault((track, own_class >> CLASS_BITS), {})
+    for voted in own:
+        own[voted] *= 0.95
+    own[own_class] = own.get(own_class, 0.0) + max(weight, 1e-3)
+    return max(own, key=lambda voted: (own[voted], -voted))
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    ids, weights = np.zeros(3, np.int64), np.zeros(3, np.float32)
+
+    for wrong in ({"ends": [2]}, {"ends": [4]}, {"ends": [-1, 3]}, {"ends": [3, 2, 3]}, {"ends": [3], "pts_ns": []}):
+        ends = wrong["ends"]
+        with pytest.raises(ValueError, match="rows"):
+            vote_together(
+                [ClassVotes()] * len(ends), ids, ids, weights, ends=ends, pts_ns=wrong.get("pts_ns", [0] * len(ends))
+            )
+    with pytest.raises(ValueError, match="3 ids need as many classes"):
+        vote_together([ClassVotes()], ids, ids[:2], weights, ends=[3], pts_ns=[0])
 
 
 @pytest.mark.parametrize("size", [1, 3])

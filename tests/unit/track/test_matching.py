@@ -85,14 +85,13 @@ def begin(memory: AdaptiveMemory, frame: tuple[Floats, Floats], *, number: int) 
     """Begin a frame with these boxes and confidences, of two classes in turn."""
     xyxy, confidence = frame
     memory.take(xyxy, confidence, np.arange(len(xyxy)) % 2)
-    now_ns = round(number * INTERVAL * 1e9)
-    memory.begin(now_ns=now_ns, oldest_ns=now_ns - 1_000_000_000, ahead_seconds=INTERVAL)
+    memory.begin(pts_ns=round(number * INTERVAL * 1e9))
 
 
 def finish(memory: AdaptiveMemory) -> None:
     """Do what follows the matching."""
     memory.correct()
-    memory.end(interval_seconds=INTERVAL)
+    memory.end()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -104,7 +103,7 @@ def test_rounds_find_the_pairs_of_the_plain_definition(seed: int, has_support: b
         begin(memory, frame, number=number)
         tracks, seen = memory.tracks, memory.detections
         support = random.normal(0, 0.05, (len(tracks), len(seen))).astype(np.float32) * has_support
-        memory.match(interval_seconds=INTERVAL, support=support if has_support else None)
+        memory.match(support=support if has_support else None)
         found = {row: column for row, column in enumerate(tracks.detection.tolist()) if column >= 0}
 
         assert found == plain_rounds(tracks, seen, support)
@@ -120,11 +119,11 @@ def test_an_earlier_round_takes_first_even_at_a_worse_match() -> None:
     box = np.array([[0, 0, 100, 100]], np.float32)
     for number in range(2):
         begin(memory, (box, np.array([1], np.float32)), number=number)
-        memory.match(interval_seconds=INTERVAL)
+        memory.match()
         finish(memory)
     both = np.concatenate([box + 25, box]).astype(np.float32)
     begin(memory, (both, np.array([0.9, 0.3], np.float32)), number=2)
-    memory.match(interval_seconds=INTERVAL)
+    memory.match()
 
     assert memory.detections.band.tolist() == [HIGH, LOW]
     assert memory.tracks.detection.tolist() == [0]
@@ -134,4 +133,4 @@ def test_support_of_another_shape_is_refused() -> None:
     memory = memory_of_a_stream()
 
     with pytest.raises(ValueError, match="support has the shape"):
-        memory.match(interval_seconds=INTERVAL, support=np.zeros((1, 1), np.float32))
+        memory.match(support=np.zeros((1, 1), np.float32))

@@ -9,6 +9,7 @@ from tests.fakes import run_sanitized
 from tests.fakes.native_build import sanitized_arguments
 
 from sightline_plugins.track.adaptive_memory import _Adaptive
+from sightline_plugins.track.class_votes import VOTE, _Votes
 from sightline_plugins.track.kalman import FILTER
 from sightline_plugins.track.tracks import DETECTION, TRACK
 
@@ -31,5 +32,7 @@ def test_the_sanitizers_see_these_functions(sanitized_library: Path, repository:
 
 def test_python_and_c_have_the_same_records() -> None:
     sizes = [FILTER.itemsize, TRACK.itemsize, DETECTION.itemsize, ctypes.sizeof(_Adaptive)]
+    votes = [VOTE.itemsize, ctypes.sizeof(_Votes)]
 
-    assert sizes == [56, 144, 104, 344]
+    assert sizes == [56, 144, 104, 408]
+    assert votes == [32, 24]

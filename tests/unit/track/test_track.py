@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,45 @@ def test_objects_keep_their_ids() -> None:
 def test_ids_do_not_depend_on_batch_size(algorithm: str, size: int) -> None:
     step = Track(algorithm=algorithm)
     assert ids(run_element(step, batches(5, size=size))) == ids(run_element(step, batches(5)))
+
+
+@pytest.mark.parametrize("options", [{}, {"tracker_confidence": True, "untracked": "drop"}, {"algorithm": "bytetrack"}])
+def test_streams_together_give_what_frames_one_by_one_give(options: dict[str, Any]) -> None:
+    """Also with frames that no detector looked at, objects on objects, and a stream whose size changes."""
+    random = np.random.default_rng(3)
+    frames: list[Frame] = []
+    for index in range(40):
+        for stream in ("a", "b", "c") if index % 4 else ("b", "b", "a"):
+            seen = sum(frame.stream.name == stream for frame in frames)
+            wide = SIZE_WH if stream != "c" or seen < 12 else (100, 60)
+            frames.append(make_frames(seen + 1, stream=stream, size_wh=wide)[seen])
+    detected = (random.random(len(frames)) < 0.7).tolist()
+    confidence = random.uniform(0.2, 0.95, len(frames)).astype(np.float32)
+
+    def batch(first: int, last: int) -> Batch:
+        own = frames[first:last]
+        objects = walking(own, tops=[10, 55, 80])
+        parents = np.arange(len(objects)) - 1
+        objects = objects.with_columns(
+            parent=np.where(np.arange(len(objects)) % 3 == 2, parents, -1).astype(np.int32),
+            confidence=np.repeat(confidence[first:last], 3),
+            class_id=(np.arange(3 * first, 3 * last) // 7 % 2).astype(np.int32),
+        )
+        looked = np.array(detected[first:last])
+        columns = FrameColumns(detected=tuple(looked.tolist()))
+        return dataclasses.replace(Batch(tuple(own), objects.select(looked[objects.frame])), columns=columns)
+
+    def rows(results: Sequence[Batch]) -> list[list[tuple[object, ...]]]:
+        views = [view for result in results for view in result]
+        return [[(one.track_id, one.label, one.xyxy, one.attributes) for one in view.objects] for view in views]
+
+    step, bounds = Track.model_validate(options), [0, 1, 4, 11, 12, 30, 31, 50, 70, 71, 90, 119, 120]
+    together = run_element(step, [batch(first, last) for first, last in pairwise(bounds)])
+    one_by_one = run_element(step, [batch(first, first + 1) for first in range(len(frames))])
+
+    assert len(frames) == 120
+    assert any(track is not None for frame in rows(one_by_one) for track, *_ in frame)
+    assert rows(together) == rows(one_by_one)
 
 
 def test_each_stream_counts_its_own_ids() -> None:
