@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from sightline_plugins.sinks.kitti import Kitti
     from sightline_plugins.sinks.mot import Mot
     from sightline_plugins.sinks.parquet import Parquet
+    from sightline_plugins.sinks.rerun import Rerun
     from sightline_plugins.sinks.snapshots import Snapshots
     from sightline_plugins.sinks.sqlite import Sqlite
     from sightline_plugins.sinks.video import Video
@@ -109,6 +110,7 @@ _HOMES = {
     "Otlp": "sightline_plugins.delivery.otlp",
     "Parking": "sightline_plugins.rules.parking",
     "Parquet": "sightline_plugins.sinks.parquet",
+    "Rerun": "sightline_plugins.sinks.rerun",
     "Pattern": "sightline_plugins.sources.pattern",
     "Pose": "sightline_plugins.infer.pose",
     "Postgres": "sightline_plugins.delivery.postgres",
@@ -184,6 +186,7 @@ __all__ = [
     "Recorded",
     "Redis",
     "Replay",
+    "Rerun",
     "Rtsp",
     "Segment",
     "Snapshots",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from sightline.config import parse_steps
 from sightline.graph import Element, Registry
 from sightline.media import Batch, Objects, Origin
 from sightline.testing import conformance, make_batches, make_frames
+from tests.conftest import missing
 from tests.fakes import fake_cuda_device
 from tests.unit.infer import mean_color, tiny_maps
 
@@ -81,6 +83,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "record": {"path": "{stream}-{time}.mp4"},
     "redis": {"url": "redis://127.0.0.1"},
     "replay": {"path": "det.txt", "label": "car"},
+    "rerun": {"path": "{stream}.rrd"},
     "segment": {"model": "map.onnx", "labels": list(tiny_maps.CLASSES), **tiny_maps.PLAIN},
     "snapshots": {"path": "{stream}-{frame}.jpg"},
     "speed": {"road": {"ground": {"from": [0, 0], "to": [1, 0], "length": 9}}},
@@ -121,6 +124,8 @@ def _compiled_once(compiled_once: None) -> None:
 
 @pytest.fixture(params=OPTIONS)
 def element(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) -> Element:
+    if request.param == "rerun" and find_spec("rerun") is None:
+        missing("the package rerun is not installed")
     (tmp_path / "det.txt").write_text(DETECTIONS)
     mean_color.write_mean_color(tmp_path / "colors.onnx", gain=2)
     mean_color.write_line_reader(tmp_path / "stripes.onnx")

@@ -34,7 +34,7 @@ OUTPUT_SUFFIXES = frozenset(
             ".npy",
             ".outbox",
         ),
-        *(".parquet", ".png", ".sqlite", ".state", ".ts", ".txt", ".zst"),
+        *(".parquet", ".png", ".rrd", ".sqlite", ".state", ".ts", ".txt", ".zst"),
     )
 )
 """What the name of an output may end with: results and media, nothing that a program reads as code or settings.

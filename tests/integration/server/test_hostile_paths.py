@@ -34,6 +34,7 @@ STEPS: Mapping[str, tuple[str, str, Mapping[str, object]]] = {
     "parquet": ("path", "", {}),
     "publish": ("hls", ".m3u8", {}),
     "record": ("path", ".mp4", {}),
+    "rerun": ("path", ".rrd", {}),
     "snapshots": ("path", ".jpg", {"rules": ["lines.a"]}),
     "sqlite": ("path", ".db", {}),
     "video": ("path", ".mp4", {}),
