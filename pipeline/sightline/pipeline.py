@@ -19,6 +19,7 @@ from sightline.graph import (
     BatchOptions,
     Clock,
     Message,
+    MessageKind,
     Mounts,
     OutboxOptions,
     Outputs,
@@ -585,6 +586,8 @@ class Pipeline:
                 listener(message)
             except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
                 _LOG.exception("a listener failed on the message %r", message.text)
+        if message.kind is MessageKind.CANARY_PROVED and message.element and message.data.get("promotes"):
+            self._control.promote(message.element, prove_ns=parse_duration_ns(_PROVE))
 
     def _report_events(self, batch: Batch, events: Sequence[Event]) -> None:
         for listener in self._event_listeners:

@@ -23,6 +23,7 @@ from sightline.graph import (
     SourceElement,
     StreamState,
 )
+from sightline.graph.live_options import Promotes
 from sightline.graph.registry import Registry
 from sightline.redaction import redact
 from sightline.runtime.iteration import end_because_of
@@ -185,6 +186,16 @@ class Control:
             return with_streams_of_the_file_of(present, former)
 
         return self.change(restore, prove_ns=prove_ns, by=by)
+
+    def promote(self, element_id: str, *, prove_ns: int) -> Change:
+        """Let the second model of a step take the place of the first one, when it still has one."""
+
+        def edit(present: PipelineDescription) -> PipelineDescription:
+            element = present.element(element_id)
+            promoted = element.promoted() if isinstance(element, Promotes) else None
+            return present if promoted is None else present.with_element(element_id, promoted)
+
+        return self.change(edit, prove_ns=prove_ns, by=element_id)
 
     def _become(
         self, edit: Edit, change: Change | None = None, *, expected: str | None = None, prove_ns: int = 0, by: str = ""

@@ -79,3 +79,16 @@ def differ_live_only(one: BaseModel, other: BaseModel, *, others_change_live: bo
     fixed = [name for name, field in type(one).model_fields.items() if not changes_live(field)]
     same = all(getattr(one, name) == getattr(other, name) for name in fixed)
     return same and (others_change_live or one.__pydantic_extra__ == other.__pydantic_extra__)
+
+
+@runtime_checkable
+class Promotes(Protocol):
+    """An element that may have a second model, which can take the place of the first one by itself.
+
+    Its operator posts `CANARY_PROVED` when the second model has proved itself; with `promotes` true in the data of the
+    message, the pipeline is changed to `promoted`, as if somebody had asked for that.
+    """
+
+    def promoted(self) -> Any | None:
+        """Return the element with the second model alone; None when it has none."""
+        ...

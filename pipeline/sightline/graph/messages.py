@@ -58,6 +58,7 @@ class MessageKind(StrEnum):
     MODEL = "model"
     MODEL_TAKEN_BACK = "model_taken_back"
     CANARY_ROLLED_BACK = "canary_rolled_back"
+    CANARY_PROVED = "canary_proved"
     RECORDING_STARTED = "recording_started"
     RECORDING = "recording"
     SINK_DEGRADED = "sink_degraded"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import ceil
 from zlib import crc32
 
-from sightline.errors import CudaFailed
+from sightline.errors import CudaFailed, ModelError
 from sightline.graph.site import Clock
 from sightline.media import Batch
+from sightline.media.time import format_duration
 from sightline_plugins.infer.comparison import compare
 from sightline_plugins.infer.open_model import OpenModel
 from sightline_plugins.infer.operator import ModelOperator, PendingBatch
@@ -36,7 +37,9 @@ class Canary:
         self.trial = Trial("canary", str(model), beside, options, Timings())
         self._clock = clock
         self._until_ns = clock.monotonic_ns() + options.prove
+        self.trial.lacks = self._lacks
         self._batches = self._compared = 0
+        self._is_comparable = model.operator.plan.stack is None
         self._streams: frozenset[str] = frozenset()
         self._chosen: frozenset[str] = frozenset()
 
@@ -85,11 +88,31 @@ class Canary:
         return own.result, verdict
 
     def has_proved_itself(self) -> bool:
-        """Note, once, that its time is over without trouble; return whether it is so now for the first time."""
-        if self.trial.state is not TrialState.TRIAL or self._clock.monotonic_ns() < self._until_ns:
+        """Note, once, that it has proved itself; return whether it is so now for the first time."""
+        is_early = self._clock.monotonic_ns() < self._until_ns
+        if self.trial.state is not TrialState.TRIAL or is_early or self._lacks():
             return False
         self.trial.keep()
         return True
+
+    def check_promotion(self) -> None:
+        """Raise ModelError as long as it has not proved itself, and may not become the model of the step."""
+        if self.trial.state is TrialState.TRIAL and (lacks := self._lacks()):
+            raise ModelError(
+                f"the canary {self.model} has not proved itself: {lacks}. Wait, or take it out first (`canary: null`)"
+            )
+
+    def _lacks(self) -> str:
+        """Return what it has not proved yet, in words."""
+        options, trial, lacks = self.options, self.trial, list[str]()
+        left_ns = self._until_ns - self._clock.monotonic_ns()
+        if left_ns > 0:
+            lacks.append(f"{ceil(left_ns / 1e9)} s of {format_duration(options.prove)} are left")
+        if trial.frames < options.prove_frames:
+            lacks.append(f"it has served {trial.frames} of {options.prove_frames} frames")
+        if self._is_comparable and trial.comparisons.disagreement is None:
+            lacks.append("on too few compared frames there was anything to compare")
+        return ", and ".join(lacks)
 
     def _count(self, own: _Timed, reference: _Timed | None) -> None:
         trial = self.trial

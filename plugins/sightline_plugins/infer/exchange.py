@@ -74,6 +74,7 @@ class ExchangeableModel(Operator):
         self._swap: Swap | None = None
         self._canary: Canary | None = None
         self._shadow: Shadow | None = None
+        self._promoted: Canary | None = None
         self._prepared: _Prepared | None = None
         self._trials: deque[Trial] = deque(maxlen=_MOST_TRIALS_IN_REPORT)
         self._swaps = 0
@@ -107,7 +108,10 @@ class ExchangeableModel(Operator):
     def prepare(self, element: ModelElement, *, prove_ns: int) -> None:
         """Open the models of an element that are not open, and run each once. Raises SightlineError."""
         self.abandon()
-        wanted = {"model": element.alone()}
+        wanted, canary = {"model": element.alone()}, self._canary
+        is_open = canary is not None and canary.serves and canary.model is not self._model
+        if canary is not None and is_open and canary.model.is_for(wanted["model"]):
+            canary.check_promotion()
         if element.canary is not None and not (self._canary is not None and self._canary.has_failed(element.canary)):
             wanted["canary"] = element.alone(element.canary.model)
         if element.shadow is not None and not (self._shadow is not None and self._shadow.has_failed(element.shadow)):
@@ -125,9 +129,9 @@ class ExchangeableModel(Operator):
             for model in made:
                 model.operator.close()
             raise
-        canary, shadow = models.get("canary"), models.get("shadow")
         with self._lock:
-            self._prepared = _Prepared(element, models["model"], canary, shadow, tuple(made), prove_ns)
+            seconds = models.get("canary"), models.get("shadow")
+            self._prepared = _Prepared(element, models["model"], *seconds, tuple(made), prove_ns)
 
     def abandon(self) -> None:
         """Close what was opened and not taken over."""
@@ -255,8 +259,10 @@ class ExchangeableModel(Operator):
         if verdict is not None:
             self._end_canary(canary, verdict)
         elif canary.has_proved_itself():
-            text = f"the canary {canary.model} has kept to its limits beside {canary.trial.beside}: it can be promoted"
-            self._site.post(Message(MessageKind.MODEL, text, element=self._element_id))
+            then = "it is promoted" if canary.options.promote else "it can be promoted"
+            text = f"the canary {canary.model} has kept to its limits beside {canary.trial.beside}: {then}"
+            data: dict[str, str | bool] = {"model": str(canary.model), "promotes": canary.options.promote}
+            self._site.post(Message(MessageKind.CANARY_PROVED, text, element=self._element_id, data=data))
         return self._begin(part, shown).result() if found is None else found
 
     def _begin(self, batch: Batch, shown: ShownFrame | None) -> RunningBatch:
@@ -300,8 +306,11 @@ class ExchangeableModel(Operator):
 
     def _take_over(self, prepared: _Prepared) -> None:
         """Let another model serve from now on; the caller holds the lock."""
-        former, swap, model = self._model, self._swap, prepared.model
+        former, swap, model, canary = self._model, self._swap, prepared.model, self._canary
         self._model, self._swap = model, None
+        self._promoted = canary if canary is not None and canary.model is model else None
+        if self._promoted is not None:
+            self._promoted.trial.promoted = True
         if swap is not None and swap.former is model:
             swap.trial.roll_back(Verdict(FailureCause.REVERTED, "the change was reverted"))
             return
@@ -353,6 +362,9 @@ class ExchangeableModel(Operator):
                 return
             failed, self._model, self._swap = self._model, swap.former, None
             swap.trial.roll_back(verdict)
+            if self._promoted is not None and self._promoted.model is failed:
+                self._promoted.trial.roll_back(verdict)
+                self._canary = self._promoted  # so that it is not tried again with the same options
             if failed not in self._open():
                 self._release(failed)
         text = f"{failed} is rolled back, and {swap.former} goes on: {verdict.reason}"

@@ -272,6 +272,12 @@ class ModelElement(Element):
         changed = {"model": self.model if model is None else model, "swap": None, "canary": None, "shadow": None}
         return self.model_copy(update=changed)
 
+    def promoted(self) -> Self | None:
+        """Return the step with its canary as the model."""
+        if self.canary is None:
+            return None
+        return self.model_copy(update={"model": self.canary.model, "canary": None})
+
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Check model, card, labels, head, engine, precision, regions, and options that exclude each other. Of a model
         in the store, all files are compared with their SHA-256.

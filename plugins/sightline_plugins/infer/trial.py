@@ -6,7 +6,7 @@ Arrays and numbers in, a verdict out: it knows no engine, no frame and no clock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median
@@ -102,6 +102,10 @@ class Trial:
     invalid: int = 0
     dropped: int = 0
     comparisons: Comparisons = field(default_factory=Comparisons)
+    promoted: bool = False
+    """Whether it has become the model of the step."""
+    lacks: Callable[[], str] = str
+    """Says what it has not proved yet; empty when that is nothing."""
 
     def add(self, seconds: float, *, frames: int, runs: int, invalid: int) -> None:
         """Count a batch of so many frames and its time; the outputs of `invalid` of `runs` runs were not finite."""
@@ -155,6 +159,10 @@ class Trial:
         }
         if self.dropped:
             found["dropped"] = self.dropped
+        if self.promoted:
+            found["promoted"] = True
+        if self.state is TrialState.TRIAL and (lacks := self.lacks()):
+            found["lacks"] = lacks
         for key, seconds in (("ms_per_run", self.timings.of_a_run), ("ms_per_run_beside", self.reference.of_a_run)):
             if seconds is not None:
                 found[key] = round(seconds * 1000, 3)

@@ -52,7 +52,11 @@ class CanaryOptions(TrialLimits):
     """How much its results may differ: 1 minus the share of objects that both find alike (label, and half of the box),
     over the newest 50 frames that were compared and hold objects."""
     prove: Annotated[Duration, Field(gt=0)] = 600_000_000_000
-    """After this time without trouble it can be promoted."""
+    """After this time without trouble it can be promoted. Before that, to make it the model of the step is refused."""
+    prove_frames: Annotated[int, Field(ge=1, le=1_000_000_000)] = 500
+    """On so many frames it has to serve until then."""
+    promote: bool = False
+    """Promote it by itself, as soon as it can be: it becomes the model of the step."""
 
 
 class ShadowOptions(Described):

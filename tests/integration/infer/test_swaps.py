@@ -123,6 +123,26 @@ def test_a_canary_comes_and_goes_while_the_run_goes_on(run: Run, tmp_path: Path)
     assert run.told(MessageKind.REVERTED) == []
 
 
+def test_a_canary_that_has_proved_itself_is_promoted_by_itself(run: Run, tmp_path: Path) -> None:
+    second = tried.write_swapped_classes(tmp_path / "second.onnx")
+    proves = {"share": "50%", "prove": "100ms", "prove_frames": 30, "max_disagreement": 1, "max_slowdown": None}
+
+    run.pipeline.reload(described(run.model, canary={"model": second, "promote": True, **proves}), prove=0).wait(
+        LIMIT_SECONDS
+    )
+    wait_until(lambda: run.pipeline.description.element("d") == described(second).element("d"))
+    run.goes_on()
+
+    run.end()
+    assert [text.rpartition(": ")[2] for text in run.told(MessageKind.CANARY_PROVED)] == ["it is promoted"]
+    assert run.told(MessageKind.RELOADED) == ["reloaded: changed d; kept t"] * 2
+    report = run.pipeline.report
+    assert report is not None
+    canary, swap = report.totals["d"]["models"]
+    assert (canary["promoted"], canary["state"], swap["trial"]) == (True, "kept", "swap")
+    assert run.pipeline.versions[-1].by == "d"
+
+
 def test_metrics_tell_of_a_shadow_while_it_runs(run: Run, tmp_path: Path) -> None:
     second = tried.write_swapped_classes(tmp_path / "second.onnx")
     shadow = {"model": second, "every": 1, "max_load": 1}

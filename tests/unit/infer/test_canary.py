@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from sightline.errors import ConfigurationError
+from sightline.errors import ConfigurationError, ModelError
 from sightline.graph import MessageKind
 from sightline.graph.fields import paths_of
 from sightline.media import Batch
 from sightline_plugins.infer.canary import chosen_streams
 from sightline_plugins.infer.exchange import ExchangeableModel
+from sightline_plugins.infer.trial import FailureCause, Verdict
 from sightline_plugins.infer.trial_options import CanaryOptions
 from tests.unit.infer import tried
 from tests.unit.infer.tiny import write_detector
@@ -35,6 +36,11 @@ def begin(step: Step, write: Callable[[Path], Path], **options: Any) -> None:
     model = write(step.folder / f"{write.__name__}.onnx")
     assert isinstance(step.operator, ExchangeableModel)
     step.operator.change(step.element(step.folder / "right.onnx", canary={"model": model, "share": "25%"} | options))
+
+
+def begin_provable(step: Step) -> None:
+    """Let one serve that proves itself with eight frames in ten seconds, whatever it finds."""
+    begin(step, tried.write_swapped_classes, max_disagreement=1, max_slowdown=None, prove="10s", prove_frames=8)
 
 
 def run(step: Step, number: int) -> dict[str, list[tuple[int, str, list[float]]]]:
@@ -109,10 +115,11 @@ def test_one_that_has_failed_begins_anew_only_when_it_is_set_anew(step: Step) ->
 
 
 def test_it_is_promoted_without_being_opened_again(step: Step) -> None:
-    begin(step, tried.write_swapped_classes, max_disagreement=1, prove="10s")
+    begin_provable(step)
     step.clock.ahead_ns = 10_000_000_000
-    run(step, 0)
-    (told,) = [text for text in step.told(MessageKind.MODEL) if "canary" in text]
+    for number in range(8):
+        run(step, number)
+    (told,) = step.told(MessageKind.CANARY_PROVED)
     assert told == "the canary write_swapped_classes.onnx has kept to its limits beside right.onnx: it can be promoted"
     assert isinstance(step.operator, ExchangeableModel)
     runs, canary = step.operator.runs, step.operator._canary
@@ -123,9 +130,49 @@ def test_it_is_promoted_without_being_opened_again(step: Step) -> None:
     step.operator.change(element)
 
     assert step.operator._model is canary.model
-    assert run(step, 1) == dict.fromkeys(STREAMS, SWAPPED)
+    assert run(step, 8) == dict.fromkeys(STREAMS, SWAPPED)
     assert step.operator.runs == runs + 4
     assert [one["state"] for one in step.operator.totals()["models"]] == ["kept", "trial"]
+    assert step.operator.totals()["models"][0]["promoted"]
+
+
+def test_it_is_not_promoted_before_it_has_proved_itself(step: Step) -> None:
+    begin_provable(step)
+    assert isinstance(step.operator, ExchangeableModel)
+    element = step.element(step.folder / "write_swapped_classes.onnx")
+    for number in range(3):
+        run(step, number)
+
+    lacks = "10 s of 10s are left, and it has served 3 of 8 frames, and on too few compared frames there was anything"
+    with pytest.raises(ModelError, match=lacks):
+        step.operator.prepare(element, prove_ns=tried.PROVE_NS)
+    assert step.newest()["lacks"].startswith(lacks)
+    assert run(step, 3)[CHOSEN] == SWAPPED
+    step.operator.change(step.element(step.folder / "right.onnx"))
+    step.operator.prepare(element, prove_ns=tried.PROVE_NS)  # taken out, it is a model like any other
+
+
+def test_one_that_fails_after_it_was_promoted_is_not_tried_again(step: Step) -> None:
+    begin_provable(step)
+    assert isinstance(step.operator, ExchangeableModel)
+    step.clock.ahead_ns = 10_000_000_000
+    for number in range(8):
+        run(step, number)
+    before = step.element(
+        step.folder / "right.onnx", canary=step.operator._canary.options if step.operator._canary else None
+    )
+    promoted = before.promoted()
+    assert promoted is not None
+    step.operator.prepare(promoted, prove_ns=tried.PROVE_NS)
+    step.operator.change(promoted)
+    assert step.operator._swap is not None
+    step.operator._roll_back(step.operator._swap, Verdict(FailureCause.EXCEPTION, "it broke"))
+
+    step.operator.prepare(before, prove_ns=0)  # what the change that is reverted asks for
+    step.operator.change(before)
+
+    assert run(step, 8) == dict.fromkeys(STREAMS, RIGHT)
+    assert [one["state"] for one in step.operator.totals()["models"]] == ["rolled_back", "rolled_back"]
 
 
 def test_frames_that_are_not_looked_at_are_no_disagreement(step: Step) -> None:
