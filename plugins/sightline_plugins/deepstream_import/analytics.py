@@ -51,7 +51,8 @@ def add_rules(found: Configuration, imported: Import) -> None:
     if width <= 0 or height <= 0:
         raise section.place.error("[property] needs config-width and config-height: coordinates are in pixels of these")
     is_on, window = settings.is_enabled, settings.whole("obj-cnt-win-in-ms", 0)
-    settings.whole("osd-mode", 2)
+    if is_on and settings.whole("osd-mode", 2) == 0:
+        imported.draws_rules = False
     if imported.compat and window:
         settings.note("obj-cnt-win-in-ms", Outcome.TAKEN, "`window`, which is a number of frames there as well")
     settings.close()

@@ -168,6 +168,9 @@ def _add_images(settings: Settings, imported: Import) -> None:
     options: dict[str, Any] = {"path": f"{folder}/{{stream}}-{{track}}-{{frame}}.jpg", "on": "track"}
     if settings.flag("save-img-cropped-obj"):
         options["crop"] = True
+        if settings.flag("save-img-full-frame"):
+            text = "the object alone: a second `snapshots` without `crop` saves whole frames"
+            settings.note("save-img-full-frame", Outcome.DIFFERENT, text)
     if (seconds := settings.number("second-to-skip-interval", 0)) > 0:
         options["again"] = duration(seconds)
     imported.plan.add(Stage.RESULTS, "snapshots", options, "An image of each object.")

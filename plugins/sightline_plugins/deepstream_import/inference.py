@@ -22,7 +22,8 @@ from sightline_plugins.deepstream_import.source_text import is_file
 from sightline_plugins.deepstream_import.tables.inference import CLASS_ATTRIBUTES, GIE, NVINFER
 from sightline_plugins.infer.card import read_labels
 from sightline_plugins.model_import.deepstream import read_card
-from sightline_plugins.model_import.package import own_card
+from sightline_plugins.model_import.package import ModelPackage, name_of, own_card
+from sightline_plugins.store import Origin
 
 _PROPERTY, _CLASS = "property", "class-attrs-"
 _MODEL_KEYS = ("onnx-file", "tlt-encoded-model", "model-file", "uff-file", "custom-network-config", "model-engine-file")
@@ -46,6 +47,7 @@ _CARD_KEYS = {
     "classifier-threshold": "confidence",
 }
 _INPUT = ("size", "color", "fit", "align", "resize", "pad", "mean", "scale")
+_OF_CLASSIFIERS = ("attribute", "attributes")
 _CLUSTERINGS = {"0": "groupRectangles", "1": "DBSCAN", "3": "DBSCAN, then NMS"}
 _NEAREST_BY_DEFAULT = ("", "6")
 _FILTERS = ("0", "1")
@@ -70,6 +72,10 @@ class Model:
     task: str | None
     parser: str
     is_server: bool
+    attributes: tuple[tuple[str, ...], ...] = ()
+    """The labels of each output of a classifier that has several."""
+    resize: str | None = None
+    """How images are resized whatever the card says."""
 
 
 def add_model(section: Section, imported: Import, *, secondary: bool) -> None:
@@ -123,6 +129,11 @@ def _read(found: Configuration, app: Settings, imported: Import, *, server: Serv
     settings = Settings(found.sections[_PROPERTY], NVINFER, imported.outcomes)
     parser = next((settings.text(key) for key in _PARSERS if key in settings), "")
     labels, label_file = _labels(settings, app, imported)
+    attributes: tuple[tuple[str, ...], ...] = ()
+    if len(labels) > 1 and all(";" in label for label in labels):
+        attributes, labels, label_file = tuple(_split(label) for label in labels), (), None
+    elif len(labels) == 1 and ";" in labels[0]:
+        labels, label_file = _split(labels[0]), None
     task, card = read_card(found.path, _for_card(found), labels=list(labels))
     if parser and HEADS.get(parser) in TASKS:
         task = TASKS[HEADS[parser]]
@@ -134,7 +145,9 @@ def _read(found: Configuration, app: Settings, imported: Import, *, server: Serv
             settings.note(key, Outcome.IMPOSSIBLE if is_new else Outcome.DIFFERENT, text)
             if is_new:
                 imported.unread_parsers.append(settings.text(key))
-    model = Model(settings, app, found, path, dict(card), labels, label_file, task, parser, server is not None)
+    model = Model(
+        settings, app, found, path, dict(card), labels, label_file, task, parser, server is not None, attributes
+    )
     if served:
         model.card["model"] = served
     _resize(model, imported)
@@ -161,13 +174,18 @@ def _labels(settings: Settings, app: Settings, imported: Import) -> tuple[tuple[
         imported.outcomes.missing.append(f"{path}: the labels that [{owner.name}] names are not there")
         return (), None
     labels = read_labels(path)
-    if len(labels) == 1 and ";" in labels[0]:
-        return tuple(one.strip() for one in labels[0].split(";") if one.strip()), None
+    if any(";" in label for label in labels):
+        return labels, path
     count = settings.whole("num-detected-classes", len(labels))
     if count != len(labels):
         text = f"{path.name} has {len(labels)} labels, and the labels count"
         settings.note("num-detected-classes", Outcome.DIFFERENT, text)
     return labels, path
+
+
+def _split(label: str) -> tuple[str, ...]:
+    """Return the labels of a line of a classifier's file."""
+    return tuple(one.strip() for one in label.split(";") if one.strip())
 
 
 def _model_path(settings: Settings, imported: Import) -> Path:
@@ -195,7 +213,7 @@ def _resize(model: Model, imported: Import) -> None:
     if given in _NEAREST_BY_DEFAULT:
         how = "bilinear, as training does; DeepStream takes the nearest pixel, so scores differ by a little"
         if imported.compat:
-            model.card["input"]["resize"] = "nearest"
+            model.resize = "nearest"
             how = "`resize: nearest`, as DeepStream does"
         _note(model, "scaling-filter", Outcome.TAKEN if imported.compat else Outcome.DIFFERENT, how)
     elif given not in _FILTERS:
@@ -224,7 +242,7 @@ def _step(model: Model, app: Settings, imported: Import, *, secondary: bool) -> 
     settings, number = model.settings, _unique_id(model, app)
     task = model.task or ("detect" if model.parser else "tensors")
     card = _given_by_card(model)
-    options: dict[str, Any] = {"id": f"gie-{number}"}
+    options: dict[str, Any] = {"id": _free_id(f"gie-{number}", imported)}
     options["model"] = model.card.get("model") or imported.input_path(model.path or Path())
     if secondary:
         options["on"] = _on(model, app, imported) or {"min_confidence": 0}
@@ -235,8 +253,11 @@ def _step(model: Model, app: Settings, imported: Import, *, secondary: bool) -> 
         text = "it runs on objects, not on frames" if secondary else "it runs on every frame"
         owner.note("interval", Outcome.NO_EFFECT, text)
     options |= card
+    if model.resize is not None:
+        options["resize"] = model.resize
     if task == "classify":
-        options |= _classifier(settings, number)
+        card |= _classifier(model, number)
+        options |= card
     if filtered := settings.ids("filter-out-class-ids"):
         kept = [label for index, label in enumerate(model.labels) if index not in filtered]
         if kept and task == "detect":
@@ -247,7 +268,28 @@ def _step(model: Model, app: Settings, imported: Import, *, secondary: bool) -> 
         options["reinfer_interval"] = imported.frames_to_time(frames)
     kind = "on objects" if secondary else "on frames"
     stage = Stage.OBJECTS if secondary else Stage.DETECT
-    return imported.plan.add(stage, task, options, f"[{app.name}] {model.configuration.path.name}: {kind}.")
+    step = imported.plan.add(stage, task, options, f"[{app.name}] {model.configuration.path.name}: {kind}.")
+    if model.path is not None and is_file(model.path):
+        step.package = _package(model, {key: card[key] for key in _OF_CLASSIFIERS if key in card})
+        step.of_card = tuple(key for key in card if options[key] == card[key])
+    return step
+
+
+def _package(model: Model, classifier: Mapping[str, Any]) -> ModelPackage:
+    """Return the model with its card, as the store takes it; `classifier` names what a classifier tells."""
+    path = model.path or Path()
+    card = {**model.card, **classifier, **({"labels": list(model.labels)} if model.labels else {}), **own_card(path)}
+    if model.task is not None:
+        card["task"] = model.task
+    card.setdefault("source", f"a model of DeepStream ({model.configuration.path.name})")
+    origin = Origin("deepstream", str(model.configuration.path.resolve()))
+    return ModelPackage(path, card, origin, name_of(path.stem))
+
+
+def _free_id(name: str, imported: Import) -> str:
+    """Return the id of a step, which no other step has: DeepStream takes two models with the same one."""
+    taken = {step.options.get("id") for step in imported.plan.steps()}
+    return next(one for one in (name, *(f"{name}-{number}" for number in range(2, 1000))) if one not in taken)
 
 
 def _given_by_card(model: Model) -> dict[str, Any]:
@@ -294,9 +336,13 @@ def _on(model: Model, app: Settings, imported: Import) -> dict[str, Any]:
     return found
 
 
-def _classifier(settings: Settings, number: int) -> dict[str, Any]:
-    kind = settings.text("classifier-type")
+def _classifier(model: Model, number: int) -> dict[str, Any]:
+    """Return what a classifier tells of an object: one attribute, or one for each output."""
+    kind = model.settings.text("classifier-type")
     name = safe_name(kind, default=f"gie-{number}") if kind else ""
+    if model.attributes:
+        plain = name or f"gie-{number}"
+        return {"attributes": {f"{plain}-{index}": list(one) for index, one in enumerate(model.attributes, 1)}}
     return {"attribute": name} if name else {}
 
 

@@ -166,6 +166,8 @@ def _add_drawing(configuration: Configuration, imported: Import, *, has_video: b
                 options[option] = False
         if not _shows_ids(configuration):
             options["ids"] = False
+        if not imported.draws_rules:
+            options["rules"] = False
         imported.plan.add(Stage.DRAW, "draw", options, "")
         settings.close()
 

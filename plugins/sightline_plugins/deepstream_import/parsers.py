@@ -57,6 +57,20 @@ _NOT_HERE: Mapping[str, str] = {
     "NvDsInferParseCustomMrcnnTLT": "models of two stages: a one-stage model with masks (`yolov8_seg`) does the same",
     "NvDsInferParseCustomMrcnnTLTV2": "models of two stages: a one-stage model with masks (`yolov8_seg`) does the same",
 }
+_WORDS: Mapping[str, str] = {
+    "yolox": "yolox",
+    **dict.fromkeys(("yolov5", "yolov6", "yolov7"), "yolov5"),
+    **dict.fromkeys(("yolov8", "yolov9", "yolov11", "yolo11", "yolov12"), "yolov8"),
+    **dict.fromkeys(("yolov10", "yolo26"), "end_to_end"),
+    "retinaface": "retinaface",
+    "rtdetr": "rt_detr",
+    "centernet": "centernet",
+    "retinanet": "retinanet",
+    "scrfd": "scrfd",
+    "lprnet": "ctc",
+    "softmax": "classify",
+}
+"""Words in the names of functions that are not known, and the head that their family has."""
 TEN_LINES = """\
 import numpy as np
 
@@ -85,5 +99,12 @@ def advice_on(function: str) -> tuple[str, bool]:
         return f"head `{head}` does the same, and is recognised from the outputs (`head` names it otherwise)", False
     if function in _NOT_HERE:
         return _NOT_HERE[function], False
+    plain = function.lower()
+    likely = next((name for word, name in _WORDS.items() if word in plain), None)
+    if likely is not None:
+        return (
+            f"by its name, head `{likely}` does the same; if the outputs are not recognised, name it with `head`",
+            False,
+        )
     near = suggest(function, HEADS)
     return f"no head is known by this name{near}; if the outputs are not recognised, ten lines read them (below)", True

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from sightline.errors import ConfigurationError
@@ -16,6 +16,9 @@ from sightline_plugins.deepstream_import.file_forms import read_configuration
 from sightline_plugins.deepstream_import.outcomes import Outcomes
 from sightline_plugins.deepstream_import.sections import Configuration
 from sightline_plugins.deepstream_import.source_text import is_file
+
+if TYPE_CHECKING:
+    from sightline_plugins.model_import.package import ModelPackage
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]+")
@@ -48,6 +51,9 @@ class Step:
     element: str
     options: dict[str, Any]
     comment: str
+    package: ModelPackage | None = None
+    """The model of the step with its card, where it is there; `of_card` are the options that the card holds as well."""
+    of_card: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -95,7 +101,7 @@ class Import:
 
     `folder` is where the pipeline will be, at which relative paths of inputs start. With `compat` the steps count as
     DeepStream does where they can. `fps` turns numbers of frames into times. `frame_wh` is the size of the muxer's
-    frames, whose pixels DeepStream's coordinates are in.
+    frames, whose pixels DeepStream's coordinates are in. `draws_rules` says whether rules are shown in videos.
     """
 
     folder: Path
@@ -106,6 +112,7 @@ class Import:
     variables: list[str] = field(default_factory=list)
     frame_wh: tuple[float, float] | None = None
     unread_parsers: list[str] = field(default_factory=list)
+    draws_rules: bool = True
 
     def read(self, path: Path, *, named_by: str) -> Configuration | None:
         """Return the configuration of another file; None, and reported as missing, where it is not there."""

@@ -36,6 +36,7 @@ _CONTROL: Mapping[str, str] = {
     "object_control.bbox_filter.min_width": "input-object-min-width",
     "object_control.bbox_filter.min_height": "input-object-min-height",
 }
+_CLASSIFIER_TYPES = ("classifier_type", "classifier_control.classifier_type")
 _THRESHOLDS = (
     "postprocess.detection.nms.confidence_threshold",
     "postprocess.detection.simple_cluster.threshold",
@@ -142,4 +143,8 @@ def _control(found: Configuration, section: Section, imported: Import) -> None:
                 section.add(_same(control, key, name, control.text(key)))
         control.close(but=[*_CONTROL, "process_mode"])
     for inner in found.named("output_control"):
-        Settings(inner, OUTPUT_CONTROL, imported.outcomes).close()
+        control = Settings(inner, OUTPUT_CONTROL, imported.outcomes)
+        for key in _CLASSIFIER_TYPES:
+            if key in control:
+                section.add(_same(control, key, "classifier-type", control.text(key)))
+        control.close(but=_CLASSIFIER_TYPES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+KINDS = "black;blue;gold;red;white;silver;green\nsedan;suv;van;truck\n"
 LABELS = ("person", "bicycle", "car", "van", "truck", "bus")
 CONFIGURATIONS = Path(__file__).with_name("configurations")
 
@@ -19,4 +20,5 @@ def prepared(folder: Path, repository: Path) -> Path:
         name = "street.onnx" if target.name == "model.onnx" else target.name
         target.symlink_to(repository / "models" / name)
     (folder / "labels.txt").write_text("\n".join(LABELS) + "\n")
+    (folder / "kinds.txt").write_text(KINDS)
     return folder

@@ -23,7 +23,6 @@ _ALL = (
 )
 _MISTAKES: Mapping[str, tuple[str, ...]] = {
     "cameras_to_kafka": ("sightline[kafka]", "sightline[amqp]"),
-    "four_files": ("the model has several outputs",),
     "from_a_forum": ("caf", "trafficcamnet.onnx"),
     "in_yaml": ("osnet.onnx", "the tracker compares embeddings"),
     "list_to_mqtt": ("sightline[mqtt]",),
@@ -118,6 +117,38 @@ def test_sources_models_and_tracker_are_taken_over(world: Path) -> None:
     assert options_of(pipeline, "classify")["on"] == {"from": "gie-1", "label": ["car", "van"], "min_size": [32, 32]}
     assert options_of(pipeline, "track")["visual"] is True
     assert options_of(pipeline, "tile")["video"] == {"path": "wall.mp4", "bitrate": "2M"}
+
+
+def test_a_classifier_with_several_outputs_has_an_attribute_for_each(world: Path) -> None:
+    pipeline, _ = imported(world, "four_files/app.txt")
+
+    attributes = options_of(pipeline, "classify")["attributes"]
+
+    assert list(attributes) == ["vehicle-1", "vehicle-2"]
+    assert attributes["vehicle-2"] == ["sedan", "suv", "van", "truck"]
+
+
+def test_models_go_into_the_store_with_their_cards(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGHTLINE_MODELS", str(tmp_path))
+
+    pipeline, _ = imported(world, "four_files/app.txt", "--store")
+
+    assert options_of(pipeline, "detect") == {"id": "gie-1", "model": "store:street@1", "every": 3}
+    card = YAML(typ="safe", pure=True).load((tmp_path / "street" / "1" / "street.yaml").read_text())
+    assert (card["confidence"], card["input"]["scale"], card["labels"]) == (0.3, [255.0], list(LABELS))
+    assert mistakes_of(world / "four_files--store.yaml") == []
+
+
+def test_two_models_with_one_id_are_two_steps(world: Path) -> None:
+    models = {"primary-gie": "detector.txt", "secondary-gie0": "colours.txt"}
+    text = "".join(f"[{name}]\nconfig-file=../four_files/{file}\n" for name, file in models.items())
+    (world / "rules" / "twice.txt").write_text(f"[source0]\nuri=file:a.mp4\n{text}")
+
+    pipeline, _ = imported(world, "rules/twice.txt")
+
+    assert [options["id"] for name, options in steps(pipeline) if "id" in options] == ["gie-1", "gie-1-2"]
 
 
 def test_messages_go_to_the_same_brokers(world: Path) -> None:

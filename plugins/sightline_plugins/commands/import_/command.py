@@ -50,6 +50,7 @@ def _import_options(function: _Function) -> _Function:
                 show_default=True,
                 help="Frame rate by which numbers of frames become times.",
             ),
+            click.option("--store", "stores", is_flag=True, help="Put the models into the store, with model cards."),
             click.option("--force", is_flag=True, help="Replace files that are there."),
             debug_option,
         )
@@ -61,7 +62,9 @@ def _import_options(function: _Function) -> _Function:
 @command.command("deepstream")
 @click.argument("config", type=click.Path(path_type=Path))
 @_import_options
-def deepstream(config: Path, output: Path | None, report: Path | None, compat: bool, fps: float, force: bool) -> None:
+def deepstream(
+    config: Path, output: Path | None, report: Path | None, compat: bool, fps: float, stores: bool, force: bool
+) -> None:
     """Turn CONFIG into a pipeline: a configuration of deepstream-app or service-maker, or a file of nvinfer,
     nvinferserver or nvdsanalytics alone.
 
@@ -71,18 +74,23 @@ def deepstream(config: Path, output: Path | None, report: Path | None, compat: b
 
     With -o the report is printed; without it the pipeline is, and the report goes to standard error. No password is
     written: the pipeline reads it from the environment. Nothing is written where the configuration cannot be read.
+
+    What nvinfer's file says of a model becomes options of its step. With --store the models that are there are put into
+    the store, as `sightline models add` does, and their cards hold it.
     """
     from sightline_plugins.deepstream_import.application import import_deepstream
 
     _refuse_to_replace(output, report, force=force)
     imported = import_deepstream(config, folder=_folder(output), compat=compat, fps=fps)
-    _finish(imported, source=str(config), output=output, report=report)
+    _finish(imported, source=str(config), output=output, report=report, stores=stores)
 
 
 @command.command("gst")
 @click.argument("line")
 @_import_options
-def gst(line: str, output: Path | None, report: Path | None, compat: bool, fps: float, force: bool) -> None:
+def gst(
+    line: str, output: Path | None, report: Path | None, compat: bool, fps: float, stores: bool, force: bool
+) -> None:
     """Turn LINE, a `gst-launch-1.0` line of DeepStream or DL Streamer or a file with one, into a pipeline.
 
     Sources, models, trackers, rules, drawing, encoders and sinks become what they are in Sightline; queues, parsers,
@@ -94,7 +102,7 @@ def gst(line: str, output: Path | None, report: Path | None, compat: bool, fps: 
     _refuse_to_replace(output, report, force=force)
     imported = import_gst(line, folder=_folder(output), compat=compat, fps=fps)
     source = line if is_file(Path(line)) else f"a {COMMAND_LINE} line"
-    _finish(imported, source=source, output=output, report=report)
+    _finish(imported, source=source, output=output, report=report, stores=stores)
 
 
 def _folder(output: Path | None) -> Path:
@@ -109,10 +117,13 @@ def _refuse_to_replace(*paths: Path | None, force: bool) -> None:
             raise OutputError(f"{path} is there already: name another file, or give --force")
 
 
-def _finish(imported: Import, *, source: str, output: Path | None, report: Path | None) -> None:
+def _finish(imported: Import, *, source: str, output: Path | None, report: Path | None, stores: bool) -> None:
     from sightline_plugins.deepstream_import.report import report_file, text_report
+    from sightline_plugins.deepstream_import.storing import store_models
     from sightline_plugins.deepstream_import.writing import pipeline_text
+    from sightline_plugins.store import Store
 
+    stored = list(store_models(imported, Store())) if stores else []
     text = pipeline_text(imported, source=source, file=str(output or "pipeline.yaml"))
     if report is not None:
         _write(report, report_file(report, imported, source=source))
@@ -121,7 +132,7 @@ def _finish(imported: Import, *, source: str, output: Path | None, report: Path 
     else:
         click.echo(text, nl=False)
     to_stderr = output is None
-    for line in text_report(imported):
+    for line in (*text_report(imported), *(["", *stored] if stored else ())):
         click.echo(line, err=to_stderr)
     if output is not None:
         streams, steps = len(imported.plan.sources), sum(1 for _ in imported.plan.steps())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sightline_plugins.deepstream_import.settings import Table, differs, ignores, refuses, takes
-from sightline_plugins.deepstream_import.tables.common import ENABLE, EVERY_GPU, GPU, HARDWARE, MEMORY
+from sightline_plugins.deepstream_import.tables.common import ENABLE, EVERY_GPU, HARDWARE, MEMORY
 
 APPLICATION: Table = {
     "enable-perf-measurement": ignores("progress and `--report` always have frames a second"),
@@ -21,7 +21,7 @@ APPLICATION: Table = {
     "shadow-track-output-dir": refuses(
         "boxes that are only predicted are not written to files of their own", off=("",)
     ),
-    "global-gpu-id": GPU,
+    "global-gpu-id": takes("`device`, where it is not 0"),
 }
 TILED_DISPLAY: Table = {
     "enable": takes("`tile`: all streams in one video"),

@@ -115,7 +115,7 @@ NVINFER: Table = {
     "classifier-type": takes("`attribute`"),
     "classifier-threshold": takes("`confidence`"),
     "classifier-async-mode": ignores("models run beside the rest of the pipeline where that is faster"),
-    "segmentation-threshold": takes("`confidence`"),
+    "segmentation-threshold": refuses("a pixel has its most probable class; `background` is no object"),
     "segmentation-output-order": ignores("the layout is that of the file"),
     "secondary-reinfer-interval": differs("`reinfer_interval`: a time, and not a number of frames"),
     **_SIZES,
@@ -157,7 +157,7 @@ PREPROCESS: Table = {
     "unique-id": ignores("steps have ids"),
     "target-unique-ids": takes("the step whose `regions` these are"),
     "gpu-id": GPU,
-    "operate-on-gie-id": takes("`on: {from}`"),
+    "operate-on-gie-id": ignores("the section of the model says on which objects it runs"),
     "process-on-frame": takes("regions of the frame, or objects"),
     **dict.fromkeys(
         (
@@ -234,7 +234,7 @@ NVINFERSERVER: Table = {
     "postprocess.detection.per_class_params.*": refuses("`class_confidence` sets it for each label"),
     "postprocess.classification.threshold": takes("`confidence`"),
     "postprocess.classification.custom_parse_classifier_func": _PARSER,
-    "postprocess.segmentation.threshold": takes("`confidence`"),
+    "postprocess.segmentation.threshold": refuses("a pixel has its most probable class; `background` is no object"),
     "postprocess.segmentation.num_segmentation_classes": ignores("the classes are those of the file"),
     "postprocess.segmentation.custom_parse_segmentation_func": _PARSER,
     "postprocess.trtis_classification.*": ignores("the head reads the outputs"),
@@ -262,5 +262,6 @@ OUTPUT_CONTROL: Table = {
     "output_tensor_meta": _RAW,
     "detect_control.*": refuses("boxes are not filtered by size or offset here"),
     "classifier_control.*": ignores("the label of a classifier is an attribute of the object"),
+    "classifier_control.classifier_type": takes("`attribute`"),
     "classifier_type": takes("`attribute`"),
 }

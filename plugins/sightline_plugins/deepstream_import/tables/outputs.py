@@ -149,7 +149,6 @@ LINE_CROSSING: Table = {
     ),
     "extended": differs("a line ends at its ends; with `compat: deepstream` it goes on"),
     "mode": differs("a crossing counts when the box is over the line farther than it trembles"),
-    "mode-strict": differs("a crossing counts when the box is over the line farther than it trembles"),
     "class-id": _CLASSES,
 }
 DIRECTION: Table = {
