@@ -40,7 +40,7 @@ class Validator:
     def model(self, model: type[_Model], node: Node, *, key: Key, place: Place) -> _Model | None:
         """The model that a node describes, or None when it has mistakes; `place` is where missing options are noted."""
         try:
-            return model.model_validate(plain(node), context=self._context)
+            return model.model_validate(plain(node), context=self._context, by_alias=True, by_name=False)
         except ValidationError as error:
             errors = error.errors(include_url=False, include_input=False)
         as_text = _variables_as_text(node, errors)

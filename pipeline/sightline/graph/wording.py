@@ -123,8 +123,11 @@ _OPTIONS_OF_ALL = ("id", "streams", "on_error", "realtime")
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """The end of an error message: the nearest right word, when there is one near."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    """The end of an error message: the nearest right word, when there is one near the word or a part of it."""
+    words = list(known)
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    for part in () if near else re.findall(r"[^\W_]{4,}", word):  # `line_crossing` is near `lines`
+        near = near or difflib.get_close_matches(part, words, n=1, cutoff=0.8)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -329,3 +329,12 @@ def test_no_message_speaks_in_the_words_of_a_library(name: str, problems: Proble
 
     for word in ("pydantic", "input should", "value error", "validation error", "ruamel", "https://"):
         assert word not in told
+
+
+def test_an_option_has_the_spelling_of_the_documentation_only(problems: Problems) -> None:
+    line = "- track\n- lines: {g: {start: [0, 0.5], to: [1, 0.5]}}\n"  # `start` is the name of the field in Python
+
+    assert [one.partition(": ")[2] for one in problems(f"{GATE}{DETECT}{line}")] == [
+        "pipeline.2.lines.g.from: is required: one end",
+        "pipeline.2.lines.g.start: there is no such option. Allowed: from, to, classes",
+    ]
