@@ -2,7 +2,7 @@
 
     site/index.html      goes to the newest release, else to `dev`
     site/versions.json   read by the selector on every page
-    site/0.3.0/          one version, complete in itself
+    site/0.3.0/          one version, complete in itself; `llms.txt` lists its pages, which are there as Markdown too
     site/dev/
 
 Other versions in the folder stay as they are, so that a release adds its own to those that were published before. The
@@ -19,8 +19,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from sightline_plugins.commands.mcp.documentation import pages
+
 ROOT = Path(__file__).resolve().parents[2]
 DEVELOPMENT = "dev"
+_SUMMARY = (
+    "Video analytics in Python: files and cameras are decoded, run through detectors, trackers and rules, and drawn, "
+    "recorded or reported, from a YAML file, on a CPU or an NVIDIA GPU."
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?:])\s")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 _REDIRECT = """<!doctype html>
 <html lang="en">
@@ -67,8 +74,28 @@ def build(
     # Without an address of the site, MkDocs has none to list.
     for name in ("sitemap.xml", "sitemap.xml.gz"):
         (target / name).unlink(missing_ok=True)
+    write_for_assistants(target)
     list_versions(folder)
     return target
+
+
+def write_for_assistants(target: Path) -> None:
+    """Put the Markdown of every page for users beside its HTML, and a list of them into `llms.txt` (llmstxt.org)."""
+    lines = [f"# Sightline\n\n> {_SUMMARY}\n\n`sightline mcp` gives assistants tools to check and run pipelines."]
+    group = None
+    for name, path in sorted(pages().items(), key=lambda one: ("/" in one[0], one[0])):
+        text = path.read_text(encoding="utf-8")
+        copy = target / f"{name}.md"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(text, encoding="utf-8")
+        folder = name.rpartition("/")[0] or "start"
+        if folder != group:
+            group = folder
+            lines.append(f"\n## {folder.capitalize()}\n")
+        title, _, rest = text.partition("\n")
+        about = next((line for line in rest.splitlines() if line[:1].isalpha()), "")
+        lines.append(f"- [{title.lstrip('# ')}]({name}.md): {_SENTENCE_END.split(about, maxsplit=1)[0]}".rstrip(": "))
+    (target / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def versions(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Compile the C sources of the wheel, and put the sample models, clips and the pipelines of the demo into it.
+"""Compile the C sources of the wheel, and put sample models, clips, pipelines of the demo and documentation into it.
 
 Hatchling runs this hook for wheels (`pyproject.toml`). The compiler is Clang as the package `ziglang` brings it: pip
 installs it for the build, so nobody needs a compiler, and the library comes out the same on every machine, for every
@@ -24,6 +24,8 @@ SAMPLES = (
     *(f"sample_videos/{name}.mp4" for name in ("dusk", "entrance", "gate", "street")),
 )
 """Files of the repository that the wheel holds beside `models/`, at the same paths below its folder of samples."""
+PAGES = ("docs/*.md", *(f"docs/{name}/*.md" for name in ("commands", "elements", "extend", "guide", "sources")))
+"""The documentation that `sightline mcp` gives to assistants, at the same paths below that folder, too."""
 TARGET = "sightline_plugins/samples/data"
 SOURCES = "plugins/sightline_plugins"
 """Where C sources lie beside the Python that calls them."""
@@ -102,7 +104,8 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg]  # its parameter 
         models = sorted(str(path.relative_to(root)) for path in (root / "models").iterdir() if path.is_file())
         if not models:
             raise FileNotFoundError(f"no sample models in {root / 'models'}")
-        for name in (*SAMPLES, *models):
+        pages = sorted(str(path.relative_to(root)) for pattern in PAGES for path in root.glob(pattern))
+        for name in (*SAMPLES, *models, *pages):
             if not (root / name).is_file():
                 raise FileNotFoundError(f"the wheel needs {name}, which is missing in {root}")
             build_data["force_include"][str(root / name)] = f"{TARGET}/{name}"

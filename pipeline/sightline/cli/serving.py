@@ -160,6 +160,11 @@ def access_options(command: Command) -> Command:
     return _with(command, (*_ACCESS, *_POLICY))
 
 
+def policy_options(command: Command) -> Command:
+    """Give a command the options about what clients may name (`policy_of`)."""
+    return _with(command, _POLICY)
+
+
 def serving_options(command: Command) -> Command:
     """Give a command the options; they become the fields of `Serving`."""
     return _with(command, _OPTIONS)

@@ -1,0 +1,1 @@
+"""`sightline mcp`: tools for assistants, by the Model Context Protocol."""
