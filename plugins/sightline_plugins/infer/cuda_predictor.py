@@ -162,18 +162,24 @@ class BufferSet:
     def start(self, parts: Sequence[Part], *, rows: int) -> Work[list[HostResult]]:
         """Compute these parts as a batch of `rows` images, after the batch that is still there."""
         self.finish()
-        jobs, is_moved = self._inputs.upload(parts, rows=rows)
-        if is_moved:
-            self._passes.clear()
+        with self._gpu.guard("starting a batch"):
+            jobs, is_moved = self._inputs.upload(parts, rows=rows)
+            if is_moved:
+                self._passes.clear()
+            forward = self._pass_of(rows)
+            forward.run(jobs, stream=self._stream)
+            event = self._stream.record()
+        self._work = Work(partial(_collected, event, self._pinned, forward.postprocessing, len(parts)))
+        return self._work
+
+    def _pass_of(self, rows: int) -> ForwardPass:
+        """Return the forward pass of a batch size, made when it comes first."""
         if rows not in self._passes:
             postprocessing = self._outputs.bind(rows)
             self._passes[rows] = ForwardPass(
                 self._engine, self._inputs, postprocessing, rows=rows, pinned=self._pinned, gpu=self._gpu
             )
-        forward = self._passes[rows]
-        forward.run(jobs, stream=self._stream)
-        self._work = Work(partial(_collected, self._stream.record(), self._pinned, forward.postprocessing, len(parts)))
-        return self._work
+        return self._passes[rows]
 
     def finish(self) -> None:
         """Wait for the batch that is there, and copy its results out of the buffers."""

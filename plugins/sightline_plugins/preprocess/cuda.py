@@ -334,10 +334,11 @@ class CudaPreprocessor:
         numbers: dict[SizeWh, list[int]] = {}
         for number, (_, placement) in enumerate(parts):
             numbers.setdefault(placement.size_wh, []).append(number)
-        return [
-            CudaInputs(self._launched([parts[number] for number in own], size_wh), tuple(own))
-            for size_wh, own in numbers.items()
-        ]
+        with self._gpu.guard("making inputs of a model"):
+            return [
+                CudaInputs(self._launched([parts[number] for number in own], size_wh), tuple(own))
+                for size_wh, own in numbers.items()
+            ]
 
     def _portions(self, parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
         """Split the parts, in order, into portions of limited size."""
@@ -353,8 +354,10 @@ class CudaPreprocessor:
 
     def _images(self, parts: Sequence[Part]) -> list[Image]:
         """Return the images of parts, in order, in pinned memory."""
-        inputs = self.on_device(parts)
-        arrays = self._gpu.download([own.array for own in inputs]).wait()
+        with self._gpu.guard("making inputs of a model"):
+            inputs = self.on_device(parts)
+            copies = self._gpu.download([own.array for own in inputs])
+        arrays = copies.wait()
         images = {
             number: array[row : row + 1]
             for own, array in zip(inputs, arrays, strict=True)

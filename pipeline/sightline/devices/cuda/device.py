@@ -159,9 +159,10 @@ class CudaDevice:
 
         Arrays of the same type with two or more axes lie as the planes of a surface do.
         """
-        where = stream or self.stream("to the GPU")
-        targets = self._like([array.shape for array in arrays], [array.dtype for array in arrays], stream=where)
-        return transfers.upload(self, arrays, targets, stream=where)
+        with self.guard("copying to the GPU"):
+            where = stream or self.stream("to the GPU")
+            targets = self._like([array.shape for array in arrays], [array.dtype for array in arrays], stream=where)
+            return transfers.upload(self, arrays, targets, stream=where)
 
     def upload_into(
         self, arrays: Sequence[npt.NDArray[Any]], targets: Sequence[DeviceArray], *, stream: DeviceStream
@@ -176,7 +177,8 @@ class CudaDevice:
 
     def download(self, arrays: Sequence[DeviceArray]) -> HostCopies:
         """Begin to copy arrays to the host, counted; `wait()` of what is returned gives them."""
-        return transfers.download(self, arrays, stream=self.stream("to the host"))
+        with self.guard("copying to the host"):
+            return transfers.download(self, arrays, stream=self.stream("to the host"))
 
     def copy_to_pinned(
         self, array: DeviceArray, target: PinnedBuffer, *, stream: DeviceStream, offset_bytes: int = 0
@@ -191,9 +193,10 @@ class CudaDevice:
 
     def duplicate(self, arrays: Sequence[DeviceArray], *, stream: DeviceStream | None = None) -> list[DeviceArray]:
         """Copies within this GPU's memory, ready in the order of the stream."""
-        where = stream or self.stream("copies")
-        targets = self._like([array.shape for array in arrays], [array.dtype for array in arrays], stream=where)
-        return self.copy(arrays, targets, stream=where)
+        with self.guard("copying on the GPU"):
+            where = stream or self.stream("copies")
+            targets = self._like([array.shape for array in arrays], [array.dtype for array in arrays], stream=where)
+            return self.copy(arrays, targets, stream=where)
 
     def copy(
         self, arrays: Sequence[DeviceArray], targets: Sequence[DeviceArray], *, stream: DeviceStream
@@ -206,14 +209,15 @@ class CudaDevice:
 
     def settle(self, arrays: Sequence[DeviceArray], *, stream: DeviceStream | None = None) -> list[DeviceArray]:
         """The same arrays, to be written to: ready when all work is done that was queued so far and uses them."""
-        where = stream or self.main_stream
-        for owner in {id(array.owner): array.owner for array in arrays}.values():
-            for event in owner.last_uses():
-                where.wait(event)
-        for array in arrays:
-            array.on(where)
-        event = where.record()
-        return [array.written(event) for array in arrays]
+        with self.guard("waiting for work that uses memory"):
+            where = stream or self.main_stream
+            for owner in {id(array.owner): array.owner for array in arrays}.values():
+                for event in owner.last_uses():
+                    where.wait(event)
+            for array in arrays:
+                array.on(where)
+            event = where.record()
+            return [array.written(event) for array in arrays]
 
     def fill(self, array: DeviceArray, value: int, *, stream: DeviceStream) -> DeviceArray:
         """Set every byte of an array; returns it with its new content."""

@@ -115,9 +115,9 @@ def upload(
 ) -> list[DeviceArray]:
     """Copy arrays of the host into arrays of the GPU, of the same shapes; the host may change its own at once."""
     _check_alike(arrays, targets)
-    staging = gpu.pinned.lease(sum(_aligned(array.nbytes) for array in arrays))
     offset = 0
     with gpu.guard("copying to the GPU") as driver:
+        staging = gpu.pinned.lease(sum(_aligned(array.nbytes) for array in arrays))
         for array, target in zip(arrays, targets, strict=True):
             staged = staging.array(array.shape, dtype=array.dtype, offset_bytes=offset)
             np.copyto(staged, array)
@@ -125,23 +125,23 @@ def upload(
             _copy(driver, _span(target.on(stream)), source, extent=_extent(target), stream=stream)
             gpu.transfers.to_device(array.nbytes)
             offset += _aligned(array.nbytes)
-    staging.used_on(stream)
-    return _ready(targets, stream)
+        staging.used_on(stream)
+        return _ready(targets, stream)
 
 
 def download(gpu: CudaDevice, arrays: Sequence[DeviceArray], *, stream: DeviceStream) -> HostCopies:
     """Begin to copy arrays of the GPU to the host, behind what makes their content."""
-    staging = gpu.pinned.lease(sum(_aligned(array.nbytes) for array in arrays), stream=stream)
-    staging.used_on(stream)
     copies, offset = [], 0
     with gpu.guard("copying to the host") as driver:
+        staging = gpu.pinned.lease(sum(_aligned(array.nbytes) for array in arrays), stream=stream)
+        staging.used_on(stream)
         for array in arrays:
             target = Span(staging.address + offset, array.row_bytes, on_host=True)
             _copy(driver, target, _span(array.on(stream)), extent=_extent(array), stream=stream)
             gpu.transfers.to_host(array.nbytes)
             copies.append(_view(staging, array, offset))
             offset += _aligned(array.nbytes)
-    return HostCopies(copies, stream.record(), sources=arrays)
+        return HostCopies(copies, stream.record(), sources=arrays)
 
 
 def copy_to_pinned(
@@ -168,7 +168,7 @@ def copy_arrays(
         for array, target in zip(arrays, targets, strict=True):
             target.owner.used_on(stream)
             _copy(driver, _span(target), _span(array.on(stream)), extent=_extent(array, target), stream=stream)
-    return _ready(targets, stream)
+        return _ready(targets, stream)
 
 
 def _ready(targets: Sequence[DeviceArray], stream: DeviceStream) -> list[DeviceArray]:
