@@ -15,7 +15,7 @@ from tools.docs.reference import PACKAGE, cell, options_table, table
 EXIT_CODES: Mapping[int, str] = {
     0: "Done. Also after SIGTERM, when the outputs are complete.",
     1: "Failed while running: a step or a stream failed, or output was lost. `eval`, `models show`, `outbox drain`, "
-    "`quantize`, `soak` and `verify` also end with it when the answer is no; their pages say when.",
+    "`quantize`, `soak`, `tune` and `verify` also end with it when the answer is no; their pages say when.",
     2: "Wrong configuration, model or usage. Nothing ran.",
     3: "Done, but output was lost at steps with `on_error: skip`.",
     130: "Interrupted with Ctrl-C. The outputs are closed and readable.",

@@ -71,6 +71,15 @@ class ConfigurationFile:
         with self._lock:
             return self._read(read_file(self.path, name=str(self.path)))
 
+    def text(self, description: PipelineDescription) -> str:
+        """Return the text that was read last, brought to what a description is that was made from it. Raises
+        ConfigurationError when nothing was read, or the file cannot hold the change.
+        """
+        with self._lock:
+            if self._text is None or self._description is None:
+                raise ConfigurationError(f"{self.path} was not read: read it first")
+            return self._rewritten(self._text, self._description, description)
+
     def write(self, description: PipelineDescription) -> bool:
         """Write what differs between a description and what the file described when it was read; return whether that is
         anything. The file is written beside, and then renamed; its permissions stay.

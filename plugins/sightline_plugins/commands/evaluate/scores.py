@@ -38,6 +38,12 @@ def require_scoring() -> None:
         raise MissingExtra("pycocotools", extra="eval", purpose="scoring detections")
 
 
+def require_track_scoring() -> None:
+    """Raise ConfigurationError early where the package that scores tracks is missing."""
+    if importlib.util.find_spec("trackeval") is None:
+        raise ConfigurationError(TRACKEVAL)
+
+
 def score_detections(found: Annotations, *, truth: Annotations) -> DetectionScores:
     """Return COCO's scores; labels that the truth does not contain are left out.
 
