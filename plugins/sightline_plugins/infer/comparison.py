@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media import Batch, Objects
 from sightline.media.boxes import iou_matrix
+from sightline_plugins.infer.structures import LEAST, Similarities, agree, similarities
 
 _OVERLAP = 0.5
 _NEWEST_FRAMES = 50
+_Sums: TypeAlias = Mapping[str, tuple[int, float]]
+"""Numbers of values and their sums, by measure."""
 _FEWEST_FRAMES = 5
 """Fewer frames with objects are not judged."""
 
@@ -24,7 +27,8 @@ class FrameComparison:
     """How far two models agree on a frame: `agreeing` of `total` results, both counted on both sides (the F1 score).
 
     `matched` boxes lie on one another, `iou` is the sum of their overlaps, and `same_label` of them have the same
-    label. `found` are the numbers of objects that the first and the second model have found.
+    label. `found` are the numbers of objects that the first and the second model have found. `similar` are the number
+    and the sum of the similarities of masks, keypoints and vectors, by measure (`structures.py`).
     """
 
     agreeing: float
@@ -33,6 +37,7 @@ class FrameComparison:
     same_label: int
     iou: float
     found: tuple[int, int]
+    similar: _Sums = field(default_factory=dict)
 
 
 class Comparisons:
@@ -44,6 +49,7 @@ class Comparisons:
         self._agreeing = self._iou = 0.0
         self._total = self._matched = self._same_label = 0
         self._found = (0, 0)
+        self._similar: dict[str, tuple[int, float]] = {}
 
     def add(self, one: FrameComparison) -> None:
         """Add that of a frame."""
@@ -54,6 +60,7 @@ class Comparisons:
         self._same_label += one.same_label
         self._iou += one.iou
         self._found = (self._found[0] + one.found[0], self._found[1] + one.found[1])
+        self._similar = _added(self._similar, one.similar)
         if one.total:
             self._newest.append((one.agreeing, one.total))
 
@@ -73,17 +80,17 @@ class Comparisons:
         if self._matched:
             found["mean_iou"] = round(self._iou / self._matched, 4)
             found["other_labels"] = self._matched - self._same_label
-        return found
+        return found | {f"mean_{name}": round(total / count, 4) for name, (count, total) in self._similar.items()}
 
 
 def compare(first: Batch, second: Batch, *, element: str, searches: bool) -> list[FrameComparison]:
     """Compare what two models made of the same frames, frame by frame, by the objects of the step `element`.
 
-    Boxes agree one to one when they overlap by at least a half and have the same label. Objects of other steps agree in
-    each text that either model has given them. With `searches` the step looks for objects in frames; one that either
-    model has not searched is no evidence.
+    Boxes agree one to one when they overlap by at least a half, have the same label, and masks, keypoints and vectors
+    that agree. Objects of other steps agree in each text, mask, vector and set of keypoints that either model has given
+    them. With `searches` the step looks for objects in frames; one that either model has not searched is no evidence.
     """
-    both = (first, second)
+    both = first, second = _without_shared(first, second), _without_shared(second, first)
     rows = [row for row in range(len(first)) if not searches or all(_is_searched(one, row, element) for one in both)]
     return [_of_frame(first.objects.of_frame(row), second.objects.of_frame(row), element) for row in rows]
 
@@ -92,14 +99,16 @@ def compare_objects(one: Objects, other: Objects) -> FrameComparison:
     """Compare the objects that two models found on a frame."""
     overlap = iou_matrix(one.xyxy, other.xyxy)
     same = np.equal.outer(np.array(one.labels(), np.str_), np.array(other.labels(), np.str_))
-    pairs = pairs_of(overlap)
+    pairs, alike = pairs_of(overlap), pairs_of(overlap * same)
+    values = _similarities(one, other, alike)
     return FrameComparison(
-        2.0 * len(pairs_of(overlap * same)),
+        2.0 * int(agree(values, count=len(alike)).sum()),
         len(one) + len(other),
         len(pairs),
         sum(bool(same[pair]) for pair in pairs),
         float(sum(overlap[pair] for pair in pairs)),
         (len(one), len(other)),
+        _summed(values),
     )
 
 
@@ -112,8 +121,42 @@ def _of_frame(first: Objects, second: Objects, element: str) -> FrameComparison:
     (one, known), (other, also_known) = (_parted(objects, element) for objects in (first, second))
     found = compare_objects(one, other)
     texts = _texts(known, also_known)
+    values = similarities(known, also_known) if len(known) == len(also_known) else {}
     agreeing = sum(mine == others for mine, others in texts)
-    return replace(found, agreeing=found.agreeing + 2.0 * agreeing, total=found.total + 2 * len(texts))
+    agreeing += sum(int((own >= LEAST[name]).sum()) for name, own in values.items())
+    similar = _summed(values)
+    return replace(
+        found,
+        agreeing=found.agreeing + 2.0 * agreeing,
+        total=found.total + 2 * (len(texts) + sum(count for count, _ in similar.values())),
+        similar=_added(found.similar, similar),
+    )
+
+
+def _similarities(one: Objects, other: Objects, pairs: Sequence[tuple[int, int]]) -> dict[str, Similarities]:
+    """Return how far masks, keypoints and vectors of pairs of objects agree, by measure."""
+    if not pairs or not (one.extra or other.extra):
+        return {}
+    rows, columns = np.array(pairs, np.intp).T
+    return similarities(one.select(rows), other.select(columns))
+
+
+def _summed(values: Mapping[str, Similarities]) -> dict[str, tuple[int, float]]:
+    """Return how many values there are of each measure, and their sum."""
+    known = {name: own[~np.isnan(own)] for name, own in values.items()}
+    return {name: (len(own), float(own.sum())) for name, own in known.items() if len(own)}
+
+
+def _added(one: _Sums, other: _Sums) -> dict[str, tuple[int, float]]:
+    pairs = {name: (one.get(name, (0, 0.0)), other.get(name, (0, 0.0))) for name in {**one, **other}}
+    return {name: (mine[0] + others[0], mine[1] + others[1]) for name, (mine, others) in pairs.items()}
+
+
+def _without_shared(batch: Batch, other: Batch) -> Batch:
+    """Return a batch without those columns of its objects that both have from steps before."""
+    own, others = batch.objects.extra, other.objects.extra
+    made = {name: column for name, column in own.items() if others.get(name) is not column}
+    return batch if len(made) == len(own) else batch.with_objects(replace(batch.objects, extra=made))
 
 
 def _parted(objects: Objects, element: str) -> tuple[Objects, Objects]:
