@@ -25,6 +25,7 @@ from sightline.graph import (
     Outputs,
     Packets,
     PipelineDescription,
+    ProcessOptions,
     Step,
     TelemetryOptions,
 )
@@ -33,6 +34,7 @@ from sightline.media import Batch, Event, FrameView
 from sightline.media.time import parse_duration_ns
 from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.iteration import each_frame, each_frame_in_event_loop, end, end_because_of
+from sightline.runtime.run import Run
 from sightline.runtime.runner import BatchListener, Runner
 from sightline.runtime.scheduling.link import Item, Link
 from sightline.runtime.scheduling.order import BatchOrder
@@ -84,6 +86,7 @@ class Pipeline:
         batch: BatchOptions | Mapping[str, Any] | None = None,
         outbox: OutboxOptions | Mapping[str, Any] | None = None,
         state: str | os.PathLike[str] | Literal[False] | None = None,
+        processes: int | Literal["auto"] | ProcessOptions | Mapping[str, Any] = 1,
         telemetry: TelemetryOptions | Mapping[str, Any] | None = None,
         outputs: str | os.PathLike[str] | None = None,
         clock: Clock | None = None,
@@ -98,6 +101,9 @@ class Pipeline:
             sources=read_sources,
             batch=batch if isinstance(batch, BatchOptions) else BatchOptions(**(batch or {})),
             outbox=outbox if isinstance(outbox, OutboxOptions) else OutboxOptions(**(outbox or {})),
+            processes=processes
+            if isinstance(processes, ProcessOptions)
+            else ProcessOptions(**(processes if isinstance(processes, Mapping) else {"count": processes})),
             telemetry=telemetry if isinstance(telemetry, TelemetryOptions | None) else TelemetryOptions(**telemetry),
             steps=read_steps,
             **({} if state is None else {"state": state if state is False else os.fspath(state)}),
@@ -177,7 +183,7 @@ class Pipeline:
         return self._control.versions
 
     @property
-    def _runner(self) -> Runner | None:
+    def _runner(self) -> Run | None:
         return self._control.runner
 
     def on_message(self, listener: Callable[[Message], None]) -> None:
@@ -532,7 +538,7 @@ class Pipeline:
         given = Device(DeviceKind.CUDA, self._gpus[0].index) if self._gpus else None
         return Control(description, outputs_root=self._outputs_root, post=self._post, clock=self._clock, given=given)
 
-    def _running_for(self, stream: str) -> Runner:
+    def _running_for(self, stream: str) -> Run:
         runner = self._runner
         if runner is None or not runner.running:
             raise ConfigurationError(f"the stream {stream!r} is not read: start the pipeline first")
@@ -547,8 +553,25 @@ class Pipeline:
         record: str | os.PathLike[str] | None = None,
         order: BatchOrder | None = None,
         inspection: FrameInspection | None = None,
-    ) -> Runner:
-        def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Runner:
+    ) -> Run:
+        def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Run:
+            if (count := description.process_count) > 1:
+                self._check_processes(consumer=consumer, record=record, order=order)
+                from sightline.runtime.processes.run import ProcessRunner
+
+                return ProcessRunner(
+                    description,
+                    count=count,
+                    outputs=Outputs(self._outputs_root),
+                    clock=self._clock,
+                    post=self._post,
+                    mounts=self.mounts,
+                    limits=limits,
+                    watches=watches,
+                    on_events=self._report_events if self._event_listeners else None,
+                    on_batch=self._report_batch if self._batch_listeners else None,
+                    fresh=fresh,
+                )
             device = take_device(description.device, given=self._gpus)
             return Runner(
                 description,
@@ -572,6 +595,22 @@ class Pipeline:
             )
 
         return self._control.begin(make)
+
+    def _check_processes(
+        self, *, consumer: Link[Item] | None, record: str | os.PathLike[str] | None, order: BatchOrder | None
+    ) -> None:
+        """Raises ConfigurationError for what a run in several processes cannot do, because frames stay in them."""
+        refused = {
+            "frames cannot be iterated over": consumer is not None,
+            "it cannot be recorded": record is not None,
+            "a recorded run cannot be replayed": order is not None,
+            "probes cannot be called": bool(self._probes),
+            "open GPUs cannot be given": bool(self._gpus),
+            "the clock cannot be replaced": not isinstance(self._clock, SystemClock),
+        }
+        for what, is_wanted in refused.items():
+            if is_wanted:
+                raise ConfigurationError(f"{what} when the pipeline runs in several processes: leave `processes` out")
 
     def _telemetry_of(self, description: PipelineDescription) -> Telemetry | None:
         if description.telemetry is None:

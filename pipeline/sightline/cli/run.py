@@ -35,6 +35,9 @@ _FAILED, _INCOMPLETE, _INTERRUPTED = 1, 3, 130
     help="Folder that outputs are written below; the working directory when not given.",
 )
 @click.option("--overwrite", is_flag=True, help="Let outputs replace files that Sightline did not write.")
+@click.option(
+    "--processes", metavar="N", help="Share the streams among N worker processes; auto: as many as pay. Default: 1."
+)
 @click.option("--fresh", is_flag=True, help="Begin to count anew, not with the state that the last run has saved.")
 @click.option("--record", metavar="FILE", help="Record what goes in, for `sightline replay` and `inspect`: run.slr.")
 @click.option("--watch", is_flag=True, help="Take changes of CONFIG over while it runs; SIGHUP does so at any time.")
@@ -51,6 +54,7 @@ def command(
     report_path: str | None,
     output_root: Path | None,
     overwrite: bool,
+    processes: str | None,
     fresh: bool,
     record: str | None,
     watch: bool,
@@ -72,6 +76,8 @@ def command(
     served = Serving(**serving)
     if overwrite:
         overrides = (*overrides, "overwrite=true")
+    if processes is not None:
+        overrides = (*overrides, f"processes.count={processes}")
     _check_report_path(report_path, config=config, overwrite=overwrite)
     if device is not None:
         _check_device(device)

@@ -161,6 +161,7 @@ def problems_of(
         *((("sources", name), message) for name, message in name_problems(streams)),
         *_streams(elements, () if may_come else streams),
         *_telemetry(description),
+        *_processes(description, elements),
     ]
     found += [*file_problems(description, elements, outputs)]
     found += [*unmet_needs(description.steps, streams=reached, registry=registry)]
@@ -207,6 +208,17 @@ def _telemetry(description: PipelineDescription) -> Iterator[Found]:
     if description.telemetry is not None:
         for problem in description.telemetry.check():
             yield ("telemetry", *problem.key), problem.message
+
+
+def _processes(description: PipelineDescription, elements: Sequence[tuple[Key, Element]]) -> Iterator[Found]:
+    if description.processes.count in (1, "auto"):
+        return
+    keys = {element_id: key for (element_id, _), (key, _) in zip(description.elements(), elements, strict=True)}
+    for element_id, reason in description.against_processes():
+        yield (
+            ("telemetry",) if element_id is None else keys[element_id],
+            f"cannot be part of a pipeline in several processes, because {reason}: leave it out, or `processes`",
+        )
 
 
 def _device(name: str) -> tuple[Device, list[Found]]:

@@ -22,7 +22,7 @@ from sightline.graph.tree import PipelineDescription, identify
 from sightline.redaction import redact
 
 DEFAULT = "default"
-_ELSEWHERE = ("sources", "sources_file", "steps", "batch", "outbox", "telemetry")
+_ELSEWHERE = ("sources", "sources_file", "steps", "batch", "outbox", "processes", "telemetry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,7 @@ def _pipeline(description: PipelineDescription, root: Table, hide: Hide) -> Iter
     choice = choose_device(description.device)
     yield ExplainedValue("runs on", str(choice), choice.reason)
     sections: list[tuple[str, BaseModel]] = [("batch", description.batch), ("outbox", description.outbox)]
+    sections.append(("processes", description.processes))
     if description.telemetry is not None:
         sections.append(("telemetry", description.telemetry))
     for name, options in sections:

@@ -37,7 +37,16 @@ from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
 from sightline.graph.telemetry import TelemetryOptions
-from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, SourcesFile, Step, Tee
+from sightline.graph.tree import (
+    BatchOptions,
+    OutboxOptions,
+    Parallel,
+    PipelineDescription,
+    ProcessOptions,
+    SourcesFile,
+    Step,
+    Tee,
+)
 from sightline.graph.wording import allowed, suggest
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -124,7 +133,7 @@ def load(
     variables = Environment(os.environ if environment is None else environment)
     root = variables.fill(document.root or Scalar(Place(name), None))
     changes = Overrides(registry or Registry())
-    changed = changes.apply(root, sources=sources, values=overrides, device=device)
+    changed = changes.apply(_counted(root), sources=sources, values=overrides, device=device)
     reader = _Reader(registry or Registry(), variables, base_folder=Path(path).absolute().parent)
     found = [*document.problems, *variables.problems, *changes.problems]
     outputs = outputs or Outputs()
@@ -255,7 +264,7 @@ class _Reader:
             if name not in TOP_LEVEL:
                 message = f"there is no such key{suggest(name, TOP_LEVEL) or '.'} Allowed: {allowed(TOP_LEVEL)}"
                 self._validator.problems.append(LocatedProblem(entry.key_place, (name,), message))
-        nodes = {name: entry.node for name, entry in root.entries.items()}
+        nodes = {name: entry.node for name, entry in cast("Table", _counted(root)).entries.items()}
         nothing = Table(root.place)
         sources = SourceParser(self._registry, self._validator, base_folder=self._base_folder)
         own = sources.sources(nodes.get("sources", nothing), key=("sources",))
@@ -270,6 +279,7 @@ class _Reader:
         options = {
             "batch": self._section(BatchOptions, "batch", nodes.get("batch", nothing)),
             "outbox": self._section(OutboxOptions, "outbox", nodes.get("outbox", nothing)),
+            "processes": self._section(ProcessOptions, "processes", nodes.get("processes", nothing)),
             "telemetry": self._section(TelemetryOptions, "telemetry", nodes["telemetry"])
             if "telemetry" in nodes
             else None,
@@ -306,6 +316,16 @@ class _Reader:
                 if made is not None:
                     right[name] = getattr(made, name)
         return right
+
+
+def _counted(root: Node) -> Node:
+    """The tree with the options that `processes: 4` stands for."""
+    if not isinstance(root, Table) or "processes" not in root.entries:
+        return root
+    node = root.entries["processes"].node
+    if not isinstance(node, Scalar) or node.value is None:
+        return root
+    return root.with_entry("processes", Table(node.place).with_entry("count", node))
 
 
 def _joined(root: Table, others: StreamsRead | None) -> Table:

@@ -92,6 +92,7 @@ TOP_LEVEL = (
     "batch",
     "outbox",
     "state",
+    "processes",
     "telemetry",
     "pipeline",
 )

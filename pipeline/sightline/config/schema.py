@@ -18,7 +18,7 @@ from sightline.graph.fields import PathRole, format_size, role_of
 from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
 from sightline.graph.telemetry import TelemetryOptions
-from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, Tee
+from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, ProcessOptions, Tee
 from sightline.graph.wording import ForgivingJsonSchema
 from sightline.media.time import format_duration
 
@@ -192,7 +192,7 @@ def json_schema(registry: Registry) -> SchemaSchema:
     """The schema of a whole file. Elements that cannot be loaded are left out."""
     elements = _loaded(registry.element_names, registry.element)
     sources = _loaded(registry.source_names, registry.source)
-    models: list[type[BaseModel]] = [*elements, *sources, BatchOptions, OutboxOptions, TelemetryOptions]
+    models: list[type[BaseModel]] = [*elements, *sources, BatchOptions, OutboxOptions, ProcessOptions, TelemetryOptions]
     references, definitions = models_json_schema(
         [(model, "validation") for model in models], by_alias=True, schema_generator=ForgivingJsonSchema
     )
@@ -223,6 +223,10 @@ def json_schema(registry: Registry) -> SchemaSchema:
             "batch": of_model[BatchOptions],
             "outbox": of_model[OutboxOptions],
             "state": head["state"],
+            "processes": {
+                "description": "In how many processes it runs: a number, `auto`, or options.",
+                "anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}, of_model[ProcessOptions]],
+            },
             "telemetry": of_model[TelemetryOptions],
             "pipeline": {"$ref": "#/$defs/Steps", "description": "What is done with each batch, in order."},
         },

@@ -27,7 +27,7 @@ from sightline.graph.live_options import Promotes
 from sightline.graph.registry import Registry
 from sightline.redaction import redact
 from sightline.runtime.iteration import end_because_of
-from sightline.runtime.runner import Runner
+from sightline.runtime.run import Run
 from sightline.runtime.sources.manager import PendingChange, done
 from sightline.runtime.threads import Worker
 from sightline.runtime.watchdog import Watch
@@ -36,7 +36,7 @@ Source = str | Path | Mapping[str, object] | SourceElement
 """A source as Python code gives it: a URI or path, a mapping as in YAML, or a source element."""
 Edit = Callable[[PipelineDescription], PipelineDescription]
 """Makes a new description of the present one. It is called in a thread of its own, once."""
-_FIXED = ("name", "device", "keep_running", "overwrite", "outbox", "state", "telemetry")
+_FIXED = ("name", "device", "keep_running", "overwrite", "outbox", "state", "processes", "telemetry")
 _POLL_SECONDS = 0.1
 
 
@@ -74,7 +74,7 @@ class Control:
         clock: Clock,
         given: Device | None = None,
     ) -> None:
-        self.runner: Runner | None = None
+        self.runner: Run | None = None
         self._versions = Versions(description, epoch_ns=clock.epoch_ns)
         self._outputs_root = outputs_root
         self._given = given
@@ -126,7 +126,7 @@ class Control:
         if problems:
             raise InvalidConfiguration(problems)
 
-    def begin(self, make: Callable[[PipelineDescription, tuple[Watch, ...]], Runner]) -> Runner:
+    def begin(self, make: Callable[[PipelineDescription, tuple[Watch, ...]], Run]) -> Run:
         """Check the description, make a run of it and start it. Raises ConfigurationError when one runs already."""
         with self._lock:
             if self._running() is not None:
@@ -324,7 +324,7 @@ class Control:
             one.reverted.__cause__ = failure.__cause__
 
     def _carry_out(
-        self, runner: Runner, old: PipelineDescription, new: PipelineDescription, *, by: str, prove_ns: int
+        self, runner: Run, old: PipelineDescription, new: PipelineDescription, *, by: str, prove_ns: int
     ) -> dict[str, tuple[str, ...]]:
         """Change a run, and the description with it; return what was done with which elements and streams. The change
         is on probation for `prove_ns`.
@@ -348,7 +348,7 @@ class Control:
                 _wait(one, meanwhile=runner.let_frames_in)
         return {**changed, "added": changes.added, "removed": changes.removed, "restarted": changes.changed}
 
-    def _check_change(self, runner: Runner, old: PipelineDescription, new: PipelineDescription) -> None:
+    def _check_change(self, runner: Run, old: PipelineDescription, new: PipelineDescription) -> None:
         is_of_the_same_streams = old.sources.keys() == new.sources.keys()
         self.check(
             new,
@@ -389,7 +389,7 @@ class Control:
     def _with_sources(self, sources: Mapping[str, SourceElement]) -> PipelineDescription:
         return self.description.model_copy(update={"sources": dict(sources)})
 
-    def _running(self) -> Runner | None:
+    def _running(self) -> Run | None:
         return self.runner if self.runner is not None and self.runner.running else None
 
     def _watches(self) -> tuple[Watch, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sightline.errors import ConfigurationError
 from sightline.graph import PipelineDescription, SourceElement
-from sightline.runtime.runner import Runner
+from sightline.runtime.run import Run
 from sightline.runtime.sources.manager import PendingChange
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class SourceChanges:
             wanted=new,
         )
 
-    def carry_out(self, runner: Runner, *, now: Mapping[str, SourceElement]) -> list[PendingChange]:
+    def carry_out(self, runner: Run, *, now: Mapping[str, SourceElement]) -> list[PendingChange]:
         """Add, remove and replace streams of a run, whose sources are `now`."""
         under_way = [runner.remove_source(name) for name in self.removed if name in now]
         for name in (*self.changed, *self.added):

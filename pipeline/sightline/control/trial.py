@@ -9,7 +9,7 @@ from sightline.control.sources import SourceChanges
 from sightline.errors import ChangeReverted
 from sightline.graph import PipelineDescription, StreamState
 from sightline.runtime import watchdog
-from sightline.runtime.runner import Runner
+from sightline.runtime.run import Run
 
 _RESTING = (StreamState.WAITING, StreamState.PAUSED)
 _WELL = (StreamState.LIVE, StreamState.ENDED, *_RESTING)
@@ -27,7 +27,7 @@ class Trial:
 
     def __init__(
         self,
-        runner: Runner,
+        runner: Run,
         *,
         old: PipelineDescription,
         new: PipelineDescription,

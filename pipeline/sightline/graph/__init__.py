@@ -24,7 +24,7 @@ from sightline.graph.site import Clock, Examples, Site
 from sightline.graph.source import SourceElement, SourceReader
 from sightline.graph.state import KeepsState, Saved
 from sightline.graph.telemetry import TelemetryOptions
-from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, Step, Tee
+from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, ProcessOptions, Step, Tee
 
 __all__ = [
     "BatchOptions",
@@ -56,6 +56,7 @@ __all__ = [
     "PipelineDescription",
     "PreparesChanges",
     "Problem",
+    "ProcessOptions",
     "RecordsOnRequest",
     "Registry",
     "ResetsCounts",

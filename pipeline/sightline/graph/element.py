@@ -88,6 +88,9 @@ class Element(Described):
     """Whether it puts records into the outbox of the run."""
     takes_packets: ClassVar[bool] = False
     """Whether it takes the encoded images of streams (`sightline.graph.Packets`), to record or publish them."""
+    results_only: ClassVar[bool] = False
+    """Whether it uses nothing of images but their sizes. In a run in several processes it then works in the main
+    process, on the results of all streams."""
     scalar: ClassVar[str | None] = None
     """The field that a bare value stands for: `jsonl: out.jsonl` is `jsonl: {path: out.jsonl}`."""
     others_change_live: ClassVar[bool] = False
@@ -135,6 +138,18 @@ class Element(Described):
         survives the loss of a GPU, so a step that keeps state and does not touch images should return True.
         """
         return self.sink
+
+    def reason_against_processes(self) -> str | None:
+        """Return why this step cannot be part of a run in several processes, in words after "because"; None when it
+        can.
+
+        A step that is no sink has an operator in each process, which gets all frames of some streams. Sinks that use
+        results alone (`results_only`) work in the main process. Others may write one file, hold a port or count a limit
+        for all streams, and are refused unless they say here that they do not.
+        """
+        if self.sink and not self.results_only:
+            return "it uses images, and may have one file, port or limit for all streams"
+        return None
 
     def build(self, site: Site) -> Operator:
         """Build the operator for this site. Raises SightlineError when a part is missing."""

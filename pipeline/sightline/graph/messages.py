@@ -67,6 +67,7 @@ class MessageKind(StrEnum):
     DESTINATION_BACK = "destination_back"
     OVERLOADED = "overloaded"
     KEEPS_UP = "keeps_up"
+    WORKER_LOST = "worker_lost"
     WARNING = "warning"
     ERROR = "error"
     STOPPED = "stopped"

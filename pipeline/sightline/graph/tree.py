@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny
 
+from sightline.devices import Device
 from sightline.errors import ConfigurationError
 from sightline.graph.described import Described
 from sightline.graph.element import Element
@@ -42,6 +43,11 @@ Tee.model_rebuild()
 Parallel.model_rebuild()
 
 
+_MOST_PROCESSES = 64
+_CORES_OF_A_PROCESS = 4
+_STREAMS_OF_A_PROCESS = 2
+
+
 class BatchOptions(Described):
     """How frames of all streams are gathered into batches."""
 
@@ -64,6 +70,26 @@ class OutboxOptions(Described):
     linger: Duration = 10_000_000_000
     """How long the end of the pipeline waits for records to be delivered; what is left then is delivered by the next
     run. A pipeline that is stopped waits for one second at most."""
+
+
+def _count(value: object) -> object:
+    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_PROCESSES):
+        return value
+    raise ValueError(f"must be auto, or a number from 1 to {_MOST_PROCESSES}")
+
+
+class ProcessOptions(Described):
+    """In how many processes a pipeline runs, and when one of them has failed. `processes: 4` is
+    `processes: {count: 4}`.
+    """
+
+    count: Annotated[int | Literal["auto"], BeforeValidator(_count)] = 1
+    """How many workers share the streams; `auto` is one for every four cores, as long as each has two streams, and 1
+    where a step cannot run in several. With 1 the pipeline runs in the process that was started."""
+    hang_timeout: Annotated[Duration, Field(ge=1_000_000_000)] = 30_000_000_000
+    """A worker that gives no sign of life for so long is killed and started again."""
+    memory_limit: Annotated[Size, Field(ge=50_000_000)] | None = None
+    """A worker that holds more memory is killed and started again; not watched when not given."""
 
 
 def _path_or_false(value: object) -> object:
@@ -99,6 +125,8 @@ class PipelineDescription(Described):
     state: Annotated[Literal[False] | OutputPath, BeforeValidator(_path_or_false)] = "out/{pipeline}.state"
     """The file that keeps what steps have counted of live streams over a restart, or `false` for none; `{pipeline}`
     stands for the pipeline's name."""
+    processes: ProcessOptions = ProcessOptions()
+    """In how many processes it runs."""
     telemetry: TelemetryOptions | None = None
     """Where traces and metrics go; nowhere when not given."""
     keep_running: bool = False
@@ -122,6 +150,26 @@ class PipelineDescription(Described):
     def stays(self) -> bool:
         """Whether the pipeline goes on when no stream is left."""
         return self.keep_running or self.sources_file is not None
+
+    @property
+    def process_count(self) -> int:
+        """How many workers share its streams; 1 when it runs in one process. No more than there are streams, unless
+        others may come.
+        """
+        wanted = self.processes.count
+        if wanted == "auto":
+            if any(True for _ in self.against_processes()):
+                return 1
+            return max(1, min(Device().cores // _CORES_OF_A_PROCESS, len(self.sources) // _STREAMS_OF_A_PROCESS))
+        return wanted if self.stays else max(1, min(wanted, len(self.sources)))
+
+    def against_processes(self) -> Iterator[tuple[str | None, str]]:
+        """The steps, by their ids, that cannot run in several processes, and why; None for what is no step."""
+        for element_id, element in self.elements():
+            if (reason := element.reason_against_processes()) is not None:
+                yield element_id, reason
+        if self.telemetry is not None:
+            yield None, "telemetry is sent by one process alone"
 
     def elements(self) -> Iterator[tuple[str, Element]]:
         """Every element of the tree with its id, in the order of the description."""
@@ -184,6 +232,7 @@ class PipelineDescription(Described):
             "batch": self.batch.model_dump(mode="json", exclude_none=True),
             **({} if self.outbox == OutboxOptions() else {"outbox": _plain(self.outbox)}),
             **({} if self.state == type(self).model_fields["state"].default else {"state": self.state}),
+            **({} if self.processes == ProcessOptions() else {"processes": _plain(self.processes)}),
             **({} if self.telemetry is None else {"telemetry": _plain(self.telemetry)}),
             "pipeline": _plain_steps(self.steps),
         }

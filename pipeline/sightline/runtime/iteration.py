@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from sightline.errors import SightlineError
 from sightline.media import FrameView
-from sightline.runtime.runner import Runner
+from sightline.runtime.run import Run
 from sightline.runtime.scheduling.batcher import AsyncBatchIterator, BatchIterator
 from sightline.runtime.scheduling.link import Item, Link
 from sightline.runtime.stats.report import Report
@@ -18,13 +18,13 @@ from sightline.runtime.stats.report import Report
 _LOG = logging.getLogger(__name__)
 
 
-def end(runner: Runner) -> Report:
+def end(runner: Run) -> Report:
     """Stop and wait for the end; when that is interrupted (Ctrl-C), drop what is under way."""
     runner.stop()
     return wait(runner)
 
 
-def wait(runner: Runner) -> Report:
+def wait(runner: Run) -> Report:
     """Wait for the end; when that is interrupted (Ctrl-C), drop what is under way."""
     try:
         return runner.wait()
@@ -35,7 +35,7 @@ def wait(runner: Runner) -> Report:
         raise
 
 
-def end_because_of(error: BaseException, runner: Runner) -> None:
+def end_because_of(error: BaseException, runner: Run) -> None:
     """Stop and wait for the end while `error` is on its way; what goes wrong besides is noted on it, or logged when a
     loop was left (GeneratorExit) and nobody can read a note.
     """
@@ -54,7 +54,7 @@ def _noting(error: BaseException) -> Iterator[None]:
             error.add_note(f"the pipeline failed as well: {failure}")
 
 
-Begin = Callable[[Link[Item]], Runner]
+Begin = Callable[[Link[Item]], Run]
 """Starts a run that sends what is finished into the link."""
 
 
@@ -75,7 +75,7 @@ def each_frame(begin: Begin) -> Generator[FrameView, None, None]:
 async def each_frame_in_event_loop(begin: Begin) -> AsyncGenerator[FrameView, None]:
     """Run, and yield every frame, without blocking the event loop. Cancelling ends the run, and waits for that."""
     loop, iterator = asyncio.get_running_loop(), AsyncBatchIterator()
-    begun: Future[Runner] = Future()
+    begun: Future[Run] = Future()
     begun.set_running_or_notify_cancel()
     loop.run_in_executor(None, _fulfil, begun, lambda: begin(iterator.link))
     try:
@@ -90,13 +90,13 @@ async def each_frame_in_event_loop(begin: Begin) -> AsyncGenerator[FrameView, No
         raise
 
 
-def _fulfil(promise: Future[Runner], begin: Callable[[], Runner]) -> None:
+def _fulfil(promise: Future[Run], begin: Callable[[], Run]) -> None:
     try:
         promise.set_result(begin())
     except BaseException as error:  # noqa: BLE001  raised where the promise is waited for
         promise.set_exception(error)
 
 
-def _end_begun(error: BaseException, begun: Future[Runner]) -> None:
+def _end_begun(error: BaseException, begun: Future[Run]) -> None:
     if begun.exception() is None:
         end_because_of(error, begun.result())

@@ -51,7 +51,7 @@ from sightline.runtime.watchdog import Watch, Watchdog
 
 BatchListener = Callable[[Batch, Sequence[int]], None]
 """Gets batches that have passed all steps, and the monotonic times (nanoseconds) at which their frames arrived."""
-_STOP_LINGER_NS = 1_000_000_000
+STOP_LINGER_NS = 1_000_000_000
 """How long a run that is stopped waits for records to be delivered."""
 _TELEMETRY_SECONDS = 2.0
 """How long the end of a run waits for its last telemetry to be sent."""
@@ -66,7 +66,7 @@ class Runner:
     added and removed at any time, and steps replaced. `report` is set when `wait` has seen the end, whatever it was.
     `watches` are started and stopped with the run. `fresh` says to leave what the last run has saved of its state.
     `record` is the file that the run is recorded in, `order` that of the batches of a run that is replayed, and
-    `inspection` that of a frame of it.
+    `inspection` that of a frame of it. `former` are the counts of streams that go on where another process has ended.
 
     It implements `RunEvents`: its lanes report to it what becomes of batches and streams.
     """
@@ -92,6 +92,7 @@ class Runner:
         record: str | None = None,
         order: BatchOrder | None = None,
         inspection: FrameInspection | None = None,
+        former: Sequence[StreamStats] = (),
     ) -> None:
         self._description = description
         self._device = device
@@ -130,7 +131,7 @@ class Runner:
         self._lanes.inspect(inspection)
         self._recorder = self._make_recorder(record)
         tracer = None if telemetry is None else telemetry.tracer
-        self._manager = StreamManager(self._lanes, limits=limits, tracer=tracer)
+        self._manager = StreamManager(self._lanes, limits=limits, tracer=tracer, former=former)
         self._watchdog = Watchdog(self._lanes.elements.each_node, post=self._post, gpus=device.gpus)
         self._overload = OverloadMonitor(
             streams=lambda: self._manager.present, elements=lambda: self._lanes.elements.stats, post=self._post
@@ -191,7 +192,7 @@ class Runner:
     def stop(self) -> None:
         """End all sources, finish what is under way, and close all outputs."""
         self._is_stopped = True
-        self._outbox.linger(at_most_ns=_STOP_LINGER_NS)
+        self._outbox.linger(at_most_ns=STOP_LINGER_NS)
         self._manager.stop()
 
     def abort(self) -> None:
@@ -204,6 +205,11 @@ class Runner:
         self._lanes.abort()
         if self._consumer is not None:
             self._consumer.receiver.close()
+
+    @property
+    def device(self) -> DeviceInUse:
+        """Where it runs."""
+        return self._device
 
     @property
     def error(self) -> BaseException | None:
@@ -463,7 +469,7 @@ class Runner:
         factory = OperatorFactory(
             probes=probes,
             on_error=self.failed,
-            on_hopeless=self._fail_stream,
+            on_hopeless=self.fail_stream,
             on_events=on_events,
             keeper=self._keeper,
         )
@@ -543,7 +549,7 @@ class Runner:
         """Go on although an operator has failed, if a change is on probation."""
         return isinstance(error.__cause__ or error, Exception) and self.probation.takes(error, closing=closing)
 
-    def _fail_stream(self, stream: Stream, error: OperatorError, details: str) -> None:
+    def fail_stream(self, stream: Stream, error: OperatorError, details: str) -> None:
         """End a stream on which a step fails again and again, unless a change is on probation: then that has failed."""
         if not self.takes(error):
             self._manager.fail(stream, error, details)

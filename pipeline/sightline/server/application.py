@@ -77,11 +77,18 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
     """Make the application, without access control, and what its routes work on; to be called before the pipeline is
     started. What is served is started and closed with the server.
 
-    Raises ConfigurationError when no step has the id `images`.
+    A run in several processes has no images and no live video here: they stay in the workers. Raises ConfigurationError
+    when no step has the id `images`.
     """
-    frames = FramesShown(pipeline, step=options.images)
-    journal, encode, live = Journal(), encoder(), live_video(pipeline.packets)
-    shown, snapshots = None, None
+    journal, encode, live, shown, snapshots = Journal(), None, None, None, None
+    has_images = pipeline.description.process_count == 1
+    if has_images:
+        frames = FramesShown(pipeline, step=options.images)
+        encode, live = encoder(), live_video(pipeline.packets)
+    elif options.images is not None:
+        raise ConfigurationError(
+            "no images are served of a run in several processes: leave out --images or `processes`"
+        )
     if encode is not None:
         shown, snapshots = Images(encode), Images(encode, largest_wh=_LARGEST_SNAPSHOT_WH)
         frames.add(shown.take)
@@ -96,7 +103,7 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
     application.include_router(monitoring.router())
     trails = Trails()
     for name, element in pipeline.description.elements():
-        if isinstance(element, Rule):
+        if has_images and isinstance(element, Rule):
             pipeline.probe(name, trails.look)
     feed = EventFeed(describe=partial(scene_of, trails=trails))
     pipeline.on_events(feed.take)

@@ -61,6 +61,7 @@ class Delivery(Element):
     """
 
     sink: ClassVar[bool] = True
+    results_only: ClassVar[bool] = True
     delivers: ClassVar[bool] = True
     schemes: ClassVar[tuple[str, ...]]
     address_key: ClassVar[str | None] = None
@@ -114,6 +115,10 @@ class Delivery(Element):
     """What is put around each record: `cloudevents` makes it an event of CloudEvents 1.0, in structured JSON mode."""
     timeout: Annotated[Duration, Field(gt=0)] = 5_000_000_000
     """How long the destination may take to answer before the connection counts as lost."""
+
+    def reason_against_processes(self) -> str | None:
+        """Images are refused: they stay in the workers that read the streams."""
+        return None if self.image is None else "`image` needs images of all streams in one process"
 
     @model_validator(mode="after")
     def _agrees_about_images(self) -> Self:

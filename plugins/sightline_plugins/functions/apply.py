@@ -47,6 +47,10 @@ class Apply(Element):
         """Return None: the function may add objects and rename classes."""
         return None
 
+    def reason_against_processes(self) -> str | None:
+        """The function may keep state, which each process would have for itself."""
+        return "its function may keep state of all streams"
+
     def serves_all_gpus(self) -> bool:
         """Return True: the function may keep state of all streams, and is called from one thread at a time."""
         return True

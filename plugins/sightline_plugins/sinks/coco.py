@@ -149,6 +149,7 @@ class Coco(Element):
 
     name: ClassVar[str] = "coco"
     sink: ClassVar[bool] = True
+    results_only: ClassVar[bool] = True
     scalar: ClassVar[str | None] = "path"
 
     path: OutputPath

@@ -40,6 +40,7 @@ class Csv(Element):
 
     name: ClassVar[str] = "csv"
     sink: ClassVar[bool] = True
+    results_only: ClassVar[bool] = True
     scalar: ClassVar[str | None] = "path"
 
     path: OutputPath

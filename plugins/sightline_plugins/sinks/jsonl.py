@@ -62,6 +62,7 @@ class Jsonl(Element):
 
     name: ClassVar[str] = "jsonl"
     sink: ClassVar[bool] = True
+    results_only: ClassVar[bool] = True
     scalar: ClassVar[str | None] = "path"
 
     path: OutputPath

@@ -33,6 +33,7 @@ class Kitti(Element):
 
     name: ClassVar[str] = "kitti"
     sink: ClassVar[bool] = True
+    results_only: ClassVar[bool] = True
     scalar: ClassVar[str | None] = "path"
 
     path: OutputPath

@@ -27,6 +27,7 @@ class Mot(Element):
 
     name: ClassVar[str] = "mot"
     sink: ClassVar[bool] = True
+    results_only: ClassVar[bool] = True
     scalar: ClassVar[str | None] = "path"
 
     path: OutputPath

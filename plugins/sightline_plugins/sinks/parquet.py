@@ -77,6 +77,7 @@ class Parquet(Element):
 
     name: ClassVar[str] = "parquet"
     sink: ClassVar[bool] = True
+    results_only: ClassVar[bool] = True
     scalar: ClassVar[str | None] = "path"
     threading: ClassVar[Threading] = Threading.OWN
 

@@ -82,6 +82,7 @@ class Sqlite(Element):
 
     name: ClassVar[str] = "sqlite"
     sink: ClassVar[bool] = True
+    results_only: ClassVar[bool] = True
     scalar: ClassVar[str | None] = "path"
     threading: ClassVar[Threading] = Threading.OWN
 

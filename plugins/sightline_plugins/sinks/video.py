@@ -122,6 +122,10 @@ class Video(Element):
         """False: each stream has its own files, which are encoded where its images are."""
         return False
 
+    def reason_against_processes(self) -> str | None:
+        """None: each stream has its own files, which its worker writes."""
+        return None
+
     def build(self, site: Site) -> Sink:
         """Make the writer; files are opened with the first frame of each stream."""
         quality = _DEFAULT_QUALITY[self.codec] if self.quality is None else self.quality

@@ -88,6 +88,10 @@ class Tile(Element):
                     raise ValueError(f"{key}.{option}: there is one video of all streams: name it without {{stream}}")
         return self
 
+    def reason_against_processes(self) -> str | None:
+        """It shows all streams in one image."""
+        return "it needs the images of several streams together"
+
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check that the streams fit the grid and that `select` is one of them; then what `video` and `publish` do."""
         streams = context.streams

@@ -10,13 +10,16 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sightline.errors import ConfigurationError
 from sightline.graph import Message, MessageKind
-from sightline.server.supervisor import lifecycle, supervised
+from sightline.runtime.processes import restarts
+from sightline.runtime.processes.restarts import Backoff
+from sightline.server.supervisor import supervised
 from sightline.server.supervisor.lifecycle import SupervisedState, SupervisedStatus
 from sightline.server.supervisor.supervised import WorkerOptions
 from sightline.server.supervisor.supervisor import Supervisor
@@ -99,8 +102,8 @@ def put(folder: Path, text: str, name: str = "gate") -> Path:
 
 
 def test_ten_crashes_in_a_row_back_off_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "_FIRST_SECONDS", 0.01)
-    monkeypatch.setattr(lifecycle, "_LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr(supervised, "Backoff", partial(Backoff, first_seconds=0.01))
+    monkeypatch.setattr(restarts, "_LONGEST_SECONDS", 0.2)
 
     async def check(run: Run) -> None:
         await run.wait_for(lambda: (run.status() or pytest.fail("gone")).failures_in_a_row >= 11)

@@ -11,7 +11,9 @@ Problems = Callable[..., list[str]]
 GATE = "sources: {gate: gate.mp4}\n"
 STEPS = "pipeline: [jsonl: o.jsonl]\n"
 DETECT = "pipeline:\n- detect: {model: street.onnx}\n"
-KEYS = "name, device, sources, sources_file, keep_running, overwrite, batch, outbox, state, telemetry, pipeline"
+KEYS = (
+    "name, device, sources, sources_file, keep_running, overwrite, batch, outbox, state, processes, telemetry, pipeline"
+)
 LINE = "- track\n- lines: {g: {from: [0, 0.5], to: [1, 0.5]}}\n"
 
 YAML = {

@@ -13,6 +13,7 @@ from sightline import Pipeline
 from sightline.errors import ConfigurationError
 from sightline.graph import Message, Site, SourceElement, SourceReader, Step
 from sightline.media import Batch, Stream
+from sightline.runtime.runner import Runner
 from sightline.runtime.sources import manager
 from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Held, Hold, Remark, Synthetic, Tallied, Tally
@@ -347,7 +348,7 @@ def test_the_report_remembers_only_so_many_names_that_went(running: Pipeline, mo
 def test_batches_grow_and_shrink_with_the_number_of_streams(running: Pipeline) -> None:
     sizes: list[int] = []
     runner = running._runner
-    assert runner is not None
+    assert isinstance(runner, Runner)
     for number in range(3):
         running.add_source(f"guest {number}", endless()).wait(LIMIT_SECONDS)
         sizes.append(runner._lanes._all[0].batcher.size)

@@ -9,6 +9,7 @@ import pytest
 from sightline import Pipeline
 from sightline.devices import DeviceKind
 from sightline.errors import ConfigurationError, OperatorError
+from sightline.runtime.runner import Runner
 from sightline.runtime.scheduling.element_totals import add_totals
 from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Gated, Hold, Synthetic
@@ -127,7 +128,7 @@ def test_batches_are_as_large_as_a_lane_has_streams(gpus: Gpus) -> None:
     pipeline = Pipeline.from_description(described(Hold(), streams=9, frames=None), gpu=gpus[:2])
     pipeline.start()
 
-    assert pipeline._runner is not None
+    assert isinstance(pipeline._runner, Runner)
     assert [lane.batcher.size for lane in pipeline._runner._lanes._all] == [5, 5]
     ended(pipeline)
 

@@ -13,6 +13,7 @@ import pytest
 from sightline import Pipeline
 from sightline.errors import ConfigurationError, OperatorError, SightlineError
 from sightline.graph import BatchOptions, Message, MessageKind, Parallel, PipelineDescription, SourceElement, Step, Tee
+from sightline.runtime.runner import Runner
 from sightline.runtime.stats.report import Report
 from sightline.testing import FrameOrder, assert_accounted
 from tests.unit.runtime.elements import Find, Gated, Held, Hold, Remark, Synthetic, Tallied, Tally, UntilTold
@@ -153,7 +154,7 @@ def test_batches_may_be_gathered_in_another_way() -> None:
     pipeline.reload(after, prove=0).wait(LIMIT_SECONDS)
 
     runner = pipeline._runner
-    assert runner is not None
+    assert isinstance(runner, Runner)
     assert (runner._lanes._all[0].batcher.size, runner._lanes._all[0].batcher.timeout_ns) == (7, 2_000_000_000)
     ended(pipeline)
 

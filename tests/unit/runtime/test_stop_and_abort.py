@@ -13,6 +13,7 @@ from sightline import Pipeline
 from sightline.errors import ConfigurationError, OperatorError
 from sightline.graph import Message, MessageKind, Site, SourceElement, SourceReader
 from sightline.media import Batch, Frame, Stream
+from sightline.runtime.runner import Runner
 from sightline.testing import assert_accounted, make_frames
 from tests.unit.runtime.elements import Find, Gated, Held, Hold, Synthetic, Tallied, Tally
 from tests.unit.runtime.test_runner import fresh
@@ -170,7 +171,7 @@ def test_a_second_ctrl_c_stops_at_once() -> None:
     def interrupt_twice() -> None:
         wait_until(lambda: bool(pipeline.status()) and pipeline.status()[0].frames > 10)
         interrupt_main_thread()
-        wait_until(lambda: pipeline._runner is not None and pipeline._runner._is_stopped)
+        wait_until(lambda: isinstance(pipeline._runner, Runner) and pipeline._runner._is_stopped)
         interrupt_main_thread()
 
     thread = threading.Thread(target=interrupt_twice)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from sightline.errors import ConfigurationError
+from sightline.runtime.processes.restarts import Backoff, signal_name
 from sightline.server.supervisor.claim import Claim, runtime_folder
 from sightline.server.supervisor.exposition import merged
-from sightline.server.supervisor.lifecycle import Backoff, SupervisedState, signal_name, state_after
+from sightline.server.supervisor.lifecycle import SupervisedState, state_after
 from sightline.server.supervisor.supervisor import pipeline_name
 
 

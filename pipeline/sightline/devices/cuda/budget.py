@@ -169,6 +169,13 @@ def limit_of(free_bytes: int) -> int:
 
     Raises ConfigurationError when that is no part.
     """
+    return int(free_bytes * memory_fraction())
+
+
+def memory_fraction() -> float:
+    """The part of a GPU's free memory that a process may use. Raises ConfigurationError when the environment names
+    none.
+    """
     given = os.environ.get(FRACTION_VARIABLE, "").strip()
     try:
         fraction = float(given) if given else _FRACTION
@@ -179,7 +186,7 @@ def limit_of(free_bytes: int) -> int:
             f"{FRACTION_VARIABLE}={given}: the part of a GPU's free memory that Sightline may use is a number above 0 "
             f"and at most 1, such as {_FRACTION}"
         )
-    return int(free_bytes * fraction)
+    return fraction
 
 
 def _mib(size_bytes: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -97,10 +97,13 @@ class StreamManager:
     """Keeps the sessions and the stats of the streams of a run; from any thread.
 
     A name that is added again in the same run continues: frame numbers, timestamps and counts go on, so that every
-    record of the run is unique. The last thousand names that were removed are kept for the report.
+    record of the run is unique. The last thousand names that were removed are kept for the report. So do the streams of
+    a process that has failed: `former` are their counts.
     """
 
-    def __init__(self, lanes: Lanes, *, limits: Limits, tracer: Tracer | None = None) -> None:
+    def __init__(
+        self, lanes: Lanes, *, limits: Limits, tracer: Tracer | None = None, former: Sequence[StreamStats] = ()
+    ) -> None:
         self._lanes = lanes
         self._tracer = tracer
         self._limits = limits
@@ -108,7 +111,7 @@ class StreamManager:
         self._pausing = RLock()
         """Held while a stream is paused or resumed, also when that is reported."""
         self._entries: dict[str, _Entry] = {}
-        self._stats: dict[str, StreamStats] = {}
+        self._stats: dict[str, StreamStats] = {one.stream.name: one for one in former}
         self._last_sessions: dict[str, StreamSession] = {}
         self._is_open = True
         self._has_started = self._is_over = False
@@ -375,6 +378,8 @@ class StreamManager:
             before=before if before is not None and before.ident is not None else None,
             tracer=self._tracer,
         )
+        if before is None and stats.received:
+            session.take_up()
         self._stats.pop(name, None)
         self._stats[name], self._last_sessions[name] = stats, session
         self._entries.pop(name, None)

@@ -83,6 +83,14 @@ class SourceSupervisor(Worker):
         """Whether nothing more will come."""
         self.cpu_ns = 0
 
+    def take_up(self) -> None:
+        """Go on, from the start, where another process has ended, as the stats say: a file is read again, without the
+        frames that were received; a camera's numbers and timestamps go on.
+        """
+        stats = self.stats
+        self.has_come = True
+        self._continuation.note(stats.position_ns, now_ns=stats.received_ns or self._site.clock.monotonic_ns())
+
     def stop(self) -> None:
         """Ask the thread to end after the present frame, or soon when none comes; from any thread."""
         self._control.stop()
@@ -235,9 +243,10 @@ class SourceSupervisor(Worker):
                 first = False
                 self._begin_connection(reader, frame)
             frame = self._continuation.shifted(frame)
+            is_past = self._is_past_duration(frame)
             if frame.index < received:  # a file that is read again
                 continue
-            if self._is_past_duration(frame):
+            if is_past:
                 return
             self._update_format(frame, reader)
             reader_counters.update()

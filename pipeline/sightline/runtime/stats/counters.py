@@ -11,7 +11,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from itertools import accumulate
 from threading import Lock
@@ -91,14 +91,15 @@ class Histogram:
 
 class DropReason(StrEnum):
     """Why a frame was dropped: the pipeline could not keep up with a live stream, the image was damaged and the source
-    leaves such images out, the run was stopped, the GPU that worked on it failed and the stream moved to another, or a
-    step failed on it and the change that had brought the step was reverted.
+    leaves such images out, the run was stopped, the GPU that worked on it failed and the stream moved to another, the
+    process that worked on it has failed, or a step failed on it and the change that had brought the step was reverted.
     """
 
     OVERLOADED = "overloaded"
     DAMAGED = "damaged"
     STOPPED = "stopped"
     GPU_LOST = "gpu lost"
+    WORKER_LOST = "worker lost"
     REVERTED = "reverted"
 
 
@@ -230,6 +231,18 @@ class StreamStats:
     _is_closed: bool = False
     _lock: Lock = field(default_factory=Lock)
     _tracks: _RecentIds = field(default_factory=_RecentIds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process gets: the counts as they are now, without the track ids that were seen."""
+        kept = [one.name for one in fields(self) if one.name not in ("_lock", "_tracks")]
+        state = {name: getattr(self, name) for name in kept}
+        labels = {label: replace(count) for label, count in self.labels.copy().items()}
+        return {**state, "labels": labels, "dropped": self.dropped.copy(), "latency": self.latency.copy()}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._lock, self._tracks = Lock(), _RecentIds()
 
     @property
     def decoded_by(self) -> str | None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 MANY_FAILURES = 10
 """Failures in a row after which the server reports that a pipeline does not come up."""
-_FIRST_SECONDS = 1.0
-_LONGEST_SECONDS = 60.0
-_STEADY_SECONDS = 60.0
 _DONE = frozenset({0, 3})
 WRONG = 2
 
@@ -63,29 +59,6 @@ class SupervisedStatus:
     url: str
 
 
-@dataclass(slots=True)
-class Backoff:
-    """How long to wait before the next start: 1 s, 2 s, 4 s and so on, 60 s at most. A run of a minute begins anew.
-
-    >>> backoff = Backoff()
-    >>> [backoff.fail(ran_seconds=0) for _ in range(3)], backoff.fail(ran_seconds=60)
-    ([1.0, 2.0, 4.0], 1.0)
-    """
-
-    failures: int = field(default=0, init=False)
-
-    def fail(self, *, ran_seconds: float) -> float:
-        """Note a failure; return the seconds to wait."""
-        if ran_seconds >= _STEADY_SECONDS:
-            self.failures = 0
-        self.failures += 1
-        return float(min(_LONGEST_SECONDS, _FIRST_SECONDS * 2 ** min(self.failures - 1, 16)))
-
-    def reset(self) -> None:
-        """Forget the failures."""
-        self.failures = 0
-
-
 def state_after(code: int, *, has_answered: bool) -> SupervisedState:
     """What a pipeline is after its worker ended by itself. `code` is negative for a signal, as in `subprocess`.
 
@@ -94,17 +67,3 @@ def state_after(code: int, *, has_answered: bool) -> SupervisedState:
     if code in _DONE:
         return SupervisedState.ENDED
     return SupervisedState.INVALID if code == WRONG and not has_answered else SupervisedState.BACKING_OFF
-
-
-def signal_name(code: int) -> str | None:
-    """The name of the signal that ended a process with that code; None when none did.
-
-    >>> signal_name(-11), signal_name(1)
-    ('SIGSEGV', None)
-    """
-    if code >= 0:
-        return None
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"

@@ -10,9 +10,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from sightline.redaction import redact
+from sightline.runtime.processes.restarts import resident_bytes
 from sightline.server.supervisor.claim import Claim
 
 _KEPT_LINES = 400
@@ -21,7 +21,6 @@ _READ_BYTES = 1 << 16
 _POLL_SECONDS = 0.05
 _ABORT_SECONDS = 3.0
 _LAST_LINES_SECONDS = 1.0
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class WorkerProcess:
@@ -150,11 +149,3 @@ class WorkerProcess:
         if text:
             self._lines.append(text)
             self._say(text)
-
-
-def resident_bytes(pid: int) -> int | None:
-    """The memory that a process holds; None where the system does not tell, and after its end."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-    except (OSError, IndexError, ValueError):
-        return None

@@ -10,20 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
 from sightline.graph import Message, MessageKind
+from sightline.runtime.processes.restarts import Backoff, place_of_crash, signal_name
 from sightline.server.supervisor.claim import Claim
 from sightline.server.supervisor.exchange import fetch
 from sightline.server.supervisor.lifecycle import (
     MANY_FAILURES,
-    Backoff,
     Exit,
     SupervisedState,
     SupervisedStatus,
-    signal_name,
     state_after,
 )
 from sightline.server.supervisor.process import WorkerProcess
@@ -317,15 +315,7 @@ def _reason(code: int, lines: Sequence[str]) -> str:
     """Why a worker ended by itself, in one line: its signal and where it was, or its last error."""
     name = signal_name(code)
     if name is not None:
-        return f"it was killed by {name}" + _place(lines)
+        return f"it was killed by {name}" + place_of_crash(lines)
     errors = [line for line in lines if line.startswith(("error: ", "internal error: "))]
     said = errors[-1] if errors else lines[-1] if lines else ""
     return f"it ended with exit code {code}" + (f": {said}" if said else "")
-
-
-def _place(lines: Sequence[str]) -> str:
-    """Where Python was, from what `faulthandler` wrote."""
-    for line, following in pairwise(lines):
-        if line.startswith("Current thread"):
-            return f" in {following.strip()}"
-    return ""

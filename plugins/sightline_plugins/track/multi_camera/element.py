@@ -140,6 +140,10 @@ class MultiCamera(Element):
         """Return the kinds of events."""
         return frozenset({"matched", "revised"})
 
+    def reason_against_processes(self) -> str | None:
+        """It compares objects of all streams."""
+        return "it compares objects of several streams"
+
     def serves_all_gpus(self) -> bool:
         """Return True: streams of all GPUs are compared."""
         return True

@@ -1,0 +1,645 @@
+"""One run of a pipeline in several processes: streams are placed, results merged, workers that fail replaced."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event as Flag
+from threading import Lock, RLock
+from typing import Any
+
+from sightline.devices import Device, DeviceKind
+from sightline.devices.discovery import choose_device
+from sightline.errors import ConfigurationError, OperatorError, StreamError
+from sightline.graph import (
+    BatchOptions,
+    Clock,
+    Element,
+    Message,
+    MessageKind,
+    Mounts,
+    Outputs,
+    PipelineDescription,
+    Site,
+    SourceElement,
+    Step,
+)
+from sightline.media import Event, Stream
+from sightline.redaction import redact
+from sightline.runtime.delivery.outbox import OutboxLimits, RunOutbox
+from sightline.runtime.inspection import FrameInspection
+from sightline.runtime.probation import Probation
+from sightline.runtime.processes.assignment import Assignment, ToldError, share_of
+from sightline.runtime.processes.channel import ChannelClosed, Letter
+from sightline.runtime.processes.main_steps import MainSteps
+from sightline.runtime.processes.merged import Counted, merged_report, merged_view
+from sightline.runtime.processes.results import Results
+from sightline.runtime.processes.share import Share, Watching
+from sightline.runtime.processes.streams import Done, RunStreams
+from sightline.runtime.processes.worker import WorkerProcess
+from sightline.runtime.runner import STOP_LINGER_NS, BatchListener
+from sightline.runtime.scheduling.element_totals import ElementTotals
+from sightline.runtime.scheduling.lanes import Rebuilt
+from sightline.runtime.scheduling.rule_findings import EventListener
+from sightline.runtime.sources.manager import PendingChange
+from sightline.runtime.sources.supervisor import Limits
+from sightline.runtime.stats.counters import DeliveryStats, StreamStats
+from sightline.runtime.stats.report import Report
+from sightline.runtime.stats.snapshot import RunLayout, RunView, StreamStatus
+from sightline.runtime.watchdog import Watch
+
+_LOOK_SECONDS = 0.5
+_MOST_FRUITLESS = 5
+"""After so many workers in a row that have failed without having processed a frame, their files are given up."""
+
+
+class ProcessRunner:
+    """Runs a description once, in workers that each read some of its streams; the face is that of `Runner`.
+
+    Each worker is a process with a `Runner` of its own. It decodes, infers, tracks and applies rules. What sinks that
+    need results alone would get goes to this process, which has their operators: so files, connections and the outbox
+    are those of a run in one process. A worker that fails costs its streams a reconnect, and is started again.
+    """
+
+    def __init__(
+        self,
+        description: PipelineDescription,
+        *,
+        count: int,
+        outputs: Outputs,
+        clock: Clock,
+        post: Callable[[Message], None],
+        mounts: Mounts,
+        limits: Limits,
+        watches: Sequence[Watch] = (),
+        on_events: EventListener | None = None,
+        on_batch: BatchListener | None = None,
+        fresh: bool = False,
+    ) -> None:
+        self._description, self._outputs, self._clock = description, outputs, clock
+        self._post_outside, self._mounts, self._limits, self._watches = post, mounts, limits, watches
+        self._on_events, self._on_batch, self._fresh = on_events, on_batch, fresh
+        self._lock, self._finishing, self._posting = RLock(), Lock(), Lock()
+        self._error: BaseException | None = None
+        self._begun, self._stopping = Flag(), Flag()
+        self._could_begin, self._is_aborted, self._is_over = True, False, False
+        self._told: set[tuple[MessageKind, str, str | None]] = set()
+        self.has_streams = False
+        self.report: Report | None = None
+        self.probation = Probation(hold=lambda: None)
+        """Steps cannot change while the run goes on, so that none is on probation."""
+        self._lost_outputs: dict[str, str] = {}
+        self._forwarded = {name: one for name, one in description.elements() if one.sink and one.results_only}
+        options = description.outbox
+        self._outbox = RunOutbox(
+            outputs.path(description.outbox_path),
+            outputs=outputs,
+            clock=clock,
+            post=self._post_of_element,
+            limits=OutboxLimits(options.size, options.age),
+        )
+        self._outbox.linger(at_most_ns=options.linger)
+        self._steps: MainSteps | None = None
+        self._created_ns, self._begun_ns, self._cpu_begun_ns = clock.monotonic_ns(), 0, 0
+        self._begun_epoch_ns = clock.epoch_ns()
+        self._streams = RunStreams(description.sources, clock=clock, post=self._post)
+        self._devices = _devices(description.device)
+        self._gpu_share = -(-count // len(self._devices)) if self._devices[0] != "cpu" else 1
+        self._spare: WorkerProcess | None = None
+        watching = Watching(description.processes.hang_timeout / 1e9, description.processes.memory_limit)
+        self.shares = [
+            Share(
+                number,
+                device=self._devices[(number - 1) % len(self._devices)],
+                events=self,
+                watching=watching,
+            )
+            for number in range(1, count + 1)
+        ]
+        """The share of each worker."""
+        self._ended: set[int] = set()
+        self._running = 0
+        self._takers: Mapping[str, Callable[[Share, Any], None]] = {
+            "begun": self._take_begin,
+            "results": self._take_results,
+            "stream ended": self._take_stream_end,
+            "stream paused": self._take_stream_pause,
+            "done": self._take_done,
+            "events": self._take_events,
+            "view": self._take_view,
+            "message": self._take_message,
+            "ended": self._take_end,
+            "failed": self._take_failure,
+        }
+        self._placed: dict[str, Share] = {}
+        for index, (name, source) in enumerate(description.sources.items()):
+            self._place(name, source, self.shares[index % count])
+        description.limit(outputs)
+        _check_travels(description)
+
+    def start(self) -> None:
+        """Build the steps of this process, start all workers, in parallel, and wait until they run. Raises
+        SightlineError, with nothing left running.
+        """
+        try:
+            self._steps = MainSteps(
+                self._forwarded, site=self._site(), on_error=self.failed, on_hopeless=self._fail_stream
+            )
+            self._cpu_begun_ns = time.process_time_ns()
+            for share in self.shares:
+                share.start()
+            for share in self.shares:
+                while not share.begun.wait(_LOOK_SECONDS):
+                    pass
+            if self._error is not None and not all(share.could_begin for share in self.shares):
+                raise self._error
+        except BaseException as error:
+            self._undo(error)
+            raise
+        self.has_streams = True
+        for watch in self._watches:
+            watch.start()
+        self._begun.set()
+        streams = "1 stream" if self._streams.count == 1 else f"{self._streams.count} streams"
+        where = ", ".join(dict.fromkeys(self._devices))
+        text = f"started on {where} in {len(self.shares)} processes with {streams}"
+        self._post(Message(MessageKind.STARTED, text))
+
+    def stop(self) -> None:
+        """End all sources, finish what is under way, and close all outputs."""
+        self._stopping.set()
+        self._outbox.linger(at_most_ns=STOP_LINGER_NS)
+        for share in self.shares:
+            share.stop()
+
+    def abort(self) -> None:
+        """End everything now: workers that do not end within seconds are killed."""
+        self._is_aborted = True
+        self._stopping.set()
+        self._outbox.linger(at_most_ns=0)
+        for share in self.shares:
+            share.abort()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the run ends with; None as long as nothing has failed."""
+        return self._error
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended; true before it has begun, too."""
+        return not self._is_over
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the start is over, successfully or not."""
+        return self._begun.is_set()
+
+    @property
+    def elements(self) -> ElementTotals:
+        """What the steps of this process have counted."""
+        assert self._steps is not None
+        return self._steps.elements
+
+    def wait(self) -> Report:
+        """Wait for the end and return the report. Raises the error of the run. May be called again, from any thread."""
+        while not self._begun.wait(_LOOK_SECONDS):
+            pass
+        if not self._could_begin and self._error is not None:
+            raise self._error
+        self._wait_for_workers()
+        with self._finishing:
+            report = self.report = self.report or self._finish()
+        if self._error is not None:
+            raise self._error
+        return report
+
+    def failed(self, error: BaseException) -> None:
+        """Stop the run because of its first error."""
+        with self._lock:
+            if self._error is not None:
+                return
+            self._error = error
+        self._post(Message(MessageKind.ERROR, str(error)))
+        self.stop()
+
+    def status(self) -> tuple[StreamStatus, ...]:
+        """Return the state of every stream; empty before the start."""
+        if not self._begun.is_set():
+            return ()
+        now = self._clock.monotonic_ns()
+        return tuple(StreamStatus.of(one, now_ns=now) for one in self._streams.present)
+
+    def deliveries(self) -> tuple[DeliveryStats, ...]:
+        """Return what was delivered to each destination; it goes on counting."""
+        return self._outbox.stats
+
+    def streams(self) -> Mapping[str, StreamStats]:
+        """Return the latest stats of the present streams by name."""
+        return {one.stream.name: one for one in self._streams.present}
+
+    def has_come(self, name: str) -> bool:
+        """Whether a frame of a stream has come."""
+        stats = self.streams().get(name)
+        return stats is not None and stats.received > 0
+
+    def view(self) -> RunView:
+        """Return the run as its workers were half a second ago at most; from any thread."""
+        now_ns = self._clock.monotonic_ns()
+        head = RunView(
+            pipeline=self._description.name,
+            device=", ".join(dict.fromkeys(self._devices)),
+            is_running=not self._is_over,
+            at_ns=now_ns,
+            running_ns=now_ns - self._begun_ns if self._begun_ns else 0,
+            began_epoch_ns=self._begun_epoch_ns,
+            streams=self._streams.present,
+            rates={},
+            elements=(),
+            models={},
+            links=(),
+            deliveries=self._outbox.stats,
+            device_reason=f"in {len(self.shares)} processes",
+        )
+        return merged_view(self._counted(), head=head, main=self._main_stats(), order=self._order())
+
+    def layout(self) -> RunLayout:
+        """Return how the steps run in each worker; empty when none answers."""
+        return self._ask_first("layout") or RunLayout()
+
+    def engines(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what computes the models of the steps in a worker."""
+        return self._ask_first("engines") or {}
+
+    def inspect(self, inspection: FrameInspection, *, seconds: float) -> None:
+        """Raises ConfigurationError: frames stay in the workers."""
+        del inspection, seconds
+        raise ConfigurationError("a frame cannot be inspected in a run in several processes: leave `processes` out")
+
+    def record(self, stream: str, *, step: str | None, before_ns: int | None, after_ns: int | None) -> int:
+        """Return 0: steps that record cannot be part of a run in several processes."""
+        del stream, step, before_ns, after_ns
+        return 0
+
+    def reset_counts(self, element_id: str, *, stream: str | None) -> int:
+        """Let the counts of an element begin anew, in all workers; return how many operators count."""
+        return sum(share.ask("reset_counts", element_id, stream=stream) or 0 for share in self.shares)
+
+    def check_free(self, name: str) -> None:
+        """Raises ConfigurationError when a stream of that name runs."""
+        self._streams.check_free(name)
+
+    def add_source(self, name: str, source: SourceElement) -> PendingChange:
+        """Add a stream, to the worker whose process has used the least CPU time lately. Raises ConfigurationError when
+        one of that name runs, or the run is ending.
+        """
+        self._outputs.protect_inputs(source, of=f"the source {name!r}")
+        self._streams.check_free(name)
+        with self._lock:
+            alive = [one for one in self.shares if one.running and not one.is_stopping]
+            if not alive:
+                raise ConfigurationError(f"the stream {name!r} cannot come any more: the pipeline is at its end")
+            share = self._placed.get(name)
+            if share not in alive:  # a name that comes again goes on where its counts are
+                share = min(alive, key=lambda one: (round(one.load, 1), len(one.sources)))
+            with share.lock:
+                self._streams.add(name, source)
+                self._place(name, source, share)
+                return share.request("add_source", name, source)
+
+    def remove_source(self, name: str) -> PendingChange:
+        """Remove a stream. Raises ConfigurationError when there is none of that name."""
+        share = self._share_of(name)
+        with share.lock:
+            share.sources.pop(name, None)
+            self._streams.remove(name)
+            return share.request("remove_source", name)
+
+    def replace_source(self, name: str, source: SourceElement) -> PendingChange:
+        """Replace the source of a stream. Raises as `remove_source` does."""
+        share = self._share_of(name)
+        with share.lock:
+            share.sources[name] = source
+            return share.request("replace_source", name, source)
+
+    def pause_source(self, name: str) -> PendingChange:
+        """Pause a stream. Raises ConfigurationError when there is none of that name."""
+        share = self._share_of(name)
+        with share.lock:
+            share.paused.add(name)
+            return share.request("pause_source", name)
+
+    def resume_source(self, name: str) -> None:
+        """Resume a stream that was paused. Raises ConfigurationError when there is none of that name."""
+        share = self._share_of(name)
+        with share.lock:
+            share.paused.discard(name)
+            share.request("resume_source", name)
+
+    def runs(self, element_id: str, element: Element) -> bool:
+        """Whether it has this step with these options."""
+        return dict(self._description.elements()).get(element_id) == element
+
+    def differs(self, steps: tuple[Step, ...]) -> bool:
+        """Whether these steps differ from the present ones."""
+        return steps != self._description.steps
+
+    def rebuild(self, steps: tuple[Step, ...], *, prove_ns: int = 0) -> Rebuilt:
+        """Raises ConfigurationError: steps cannot change while the run goes on."""
+        del steps, prove_ns
+        raise ConfigurationError("steps cannot change while the pipeline runs in several processes: start it again")
+
+    def set_batch(self, batch: BatchOptions) -> None:
+        """Raises ConfigurationError, as `rebuild` does."""
+        del batch
+        raise ConfigurationError("`batch` cannot change while the pipeline runs in several processes: start it again")
+
+    def let_frames_in(self) -> None:
+        """Do nothing: frames never wait for a change here."""
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Workers that have no streams left end when they are not to stay; the others take what is added."""
+        yield
+
+    # What the shares report
+
+    def process(self) -> WorkerProcess:
+        """Return the spare process, which has imported everything, or else a new one. Raises OSError."""
+        with self._lock:
+            spare, self._spare = self._spare, None
+        if spare is not None and spare.is_alive:
+            return spare
+        if spare is not None:
+            spare.close()
+        return WorkerProcess(gpu_share=self._gpu_share)
+
+    def has_work(self, share: Share) -> bool:
+        """Whether a worker is to be started: it has streams that have not ended, or others may come."""
+        if share.is_stopping:
+            return False
+        return self._description.stays or any(not self._streams.is_over(name) for name in share.sources)
+
+    def assignment(self, share: Share) -> Assignment:
+        """Return what the next worker is to run: the streams that have not ended, behind what was processed."""
+        sources = {name: one for name, one in share.sources.items() if not self._streams.is_over(name)}
+        return Assignment(
+            description=share_of(self._description, sources, number=share.number, device=share.device),
+            outputs_root=self._outputs.root,
+            limits=self._limits,
+            fresh=self._fresh and not share.restarts,
+            hang_seconds=self._description.processes.hang_timeout / 1e9,
+            forwarded=tuple(self._forwarded),
+            former=self._streams.former(sources),
+            claimed=share.files,
+            wants_events=self._on_events is not None,
+            wants_batches=self._on_batch is not None,
+        )
+
+    def take(self, share: Share, letter: Letter) -> None:
+        """Take a letter of a worker, in the thread of its share."""
+        take = self._takers.get(letter.kind)
+        if take is not None:
+            take(share, letter.content)
+
+    def _take_results(self, _: Share, content: tuple[str, Results]) -> None:
+        self._main_steps.process(*content)
+
+    def _take_stream_end(self, _: Share, content: tuple[str, str, bool]) -> None:
+        element_id, name, live = content
+        self._main_steps.end_stream(element_id, Stream(name, live=live))
+
+    def _take_stream_pause(self, _: Share, content: tuple[str, str, bool]) -> None:
+        element_id, name, live = content
+        self._main_steps.pause_stream(element_id, Stream(name, live=live))
+
+    def _take_done(self, share: Share, content: tuple[Mapping[str, Done], Any]) -> None:
+        counts, shown = content
+        share.progress += self._streams.done(counts)
+        if shown is not None and self._on_batch is not None:
+            results, arrivals_ns = shown
+            self._on_batch(results.batch(), arrivals_ns)
+
+    def _take_events(self, _: Share, content: tuple[Results, Sequence[Event]]) -> None:
+        if self._on_events is not None:
+            self._on_events(content[0].batch(), content[1])
+
+    def _take_view(self, share: Share, content: tuple[RunView, int, tuple[Path, ...]]) -> None:
+        share.view, cpu_ns, files = content
+        share.files = tuple(dict.fromkeys((*share.files, *files)))
+        share.note_cpu(cpu_ns)
+        self._streams.update(share.view.streams)
+
+    def _take_begin(self, _: Share, __: str) -> None:
+        """Note that a worker runs: frames are counted from the first on."""
+        with self._lock:
+            if not self._begun_ns:
+                self._begun_ns, self._begun_epoch_ns = self._clock.monotonic_ns(), self._clock.epoch_ns()
+            self._running += 1
+            is_complete = self._running >= len(self.shares)
+        if is_complete:
+            self._renew_spare()
+
+    def _take_message(self, _: Share, message: Message) -> None:
+        """Pass on a message of a worker; what several report alike, of no stream, is passed on once."""
+        if message.stream is None:
+            key = (message.kind, message.text, message.element)
+            with self._posting:
+                if key in self._told:
+                    return
+                self._told.add(key)
+        self._post_of_element(message)
+
+    def _take_end(self, share: Share, content: tuple[RunView, Report | None, ToldError | None]) -> None:
+        share.view, share.report, told = content
+        if share.report is not None:
+            self._streams.update(share.report.streams)
+        if told is not None:
+            self.failed(told.error())
+
+    def _take_failure(self, _: Share, told: ToldError) -> None:
+        self.failed(told.error())
+
+    def lost(self, share: Share, reason: str, *, delay_seconds: float) -> None:
+        """Count what a worker has lost, report it, and give up the files that no worker gets any further with."""
+        number = f"worker {share.number}"
+        if not (share.begun.is_set() or share.progress or self._stopping.is_set()):
+            share.could_begin = False
+            self.failed(OperatorError(f"{number} {reason} before it ran", element=number))
+            return
+        lost = self._streams.lost(
+            share.sources,
+            reason=f"{number} {reason}",
+            delay_seconds=None if share.is_stopping else delay_seconds,
+            is_hopeless=share.fruitless >= _MOST_FRUITLESS,
+        )
+        again = "" if share.is_stopping else f"; it is started again in {delay_seconds:.1f} s"
+        text = f"{number} {reason}: {lost} frames under way are lost{again}"
+        data = {"worker": share.number, "restarts": share.restarts, "frames": lost}
+        self._post(Message(MessageKind.WORKER_LOST, text, data=data))
+
+    def over(self, share: Share) -> None:
+        """Note the end of a worker, and of the run with the last one."""
+        with self._lock:
+            self._ended.add(share.number)
+            self._is_over = len(self._ended) == len(self.shares)
+
+    def _renew_spare(self) -> None:
+        """Keep a process ready that can take over from a worker at once, for streams that do not wait."""
+        if not self._is_live or self._stopping.is_set() or self._spare is not None:
+            return
+        with suppress(OSError, ChannelClosed):
+            spare = WorkerProcess(gpu_share=self._gpu_share)
+            spare.channel.send("prepare", (self._description.steps, tuple(self._description.sources.values())))
+            with self._lock:
+                former, self._spare = self._spare, spare
+            _discard(former)
+
+    def _discard_spare(self) -> None:
+        with self._lock:
+            spare, self._spare = self._spare, None
+        _discard(spare)
+
+    @property
+    def _is_live(self) -> bool:
+        return self._description.stays or any(one.live for one in self._description.sources.values())
+
+    @property
+    def _main_steps(self) -> MainSteps:
+        assert self._steps is not None
+        return self._steps
+
+    def _place(self, name: str, source: SourceElement, share: Share) -> None:
+        share.sources[name] = source
+        self._placed[name] = share
+
+    def _share_of(self, name: str) -> Share:
+        self._streams.check_present(name)
+        return self._placed[name]
+
+    def _site(self) -> Site:
+        description = self._description
+        return Site(
+            device=Device(DeviceKind.CPU),
+            pipeline=description.name,
+            clock=self._clock,
+            outputs=self._outputs,
+            post=self._post_of_element,
+            streams=tuple(description.sources),
+            live=self._is_live,
+            outbox=self._outbox,
+            mounts=self._mounts,
+        )
+
+    def _ask_first(self, name: str) -> Any:
+        for share in self.shares:
+            if (answer := share.ask(name)) is not None:
+                return answer
+        return None
+
+    def _fail_stream(self, stream: Stream, error: OperatorError, details: str) -> None:
+        share = self._placed.get(stream.name)
+        if share is not None:
+            share.fail_stream(((stream.name, stream.live), ToldError.of(error), details))
+
+    def _post(self, message: Message) -> None:
+        self._post_outside(message)
+        self._outbox.hear(message)
+
+    def _post_of_element(self, message: Message) -> None:
+        if message.kind is MessageKind.SINK_DEGRADED and message.element is not None:
+            self._lost_outputs.setdefault(message.element, message.text)
+        self._post(message)
+
+    def _counted(self) -> list[Counted]:
+        return [Counted(f"worker-{one.number}", one.view, one.former, one.report) for one in self.shares]
+
+    def _main_stats(self) -> Sequence[Any]:
+        return () if self._steps is None else self._steps.elements.stats
+
+    def _order(self) -> list[str]:
+        return [name for name, _ in self._description.elements()]
+
+    def _wait_for_workers(self) -> None:
+        for share in self.shares:
+            while not share.wait(_LOOK_SECONDS):
+                pass
+
+    def _finish(self) -> Report:
+        for watch in self._watches:
+            watch.stop()
+        self._discard_spare()
+        self._main_steps.close(drained=not self._is_aborted)
+        self._outbox.close()
+        self._streams.finish()
+        now_ns = self._clock.monotonic_ns()
+        totals = self._main_steps.elements.totals()
+        written = [share.files for share in self.shares]
+        head = Report(
+            name=self._description.name,
+            device=", ".join(dict.fromkeys(self._devices)),
+            device_reason=f"in {len(self.shares)} processes",
+            build_seconds=(self._begun_ns - self._created_ns) / 1e9,
+            wall_seconds=(now_ns - self._begun_ns) / 1e9,
+            cpu_seconds=(time.process_time_ns() - self._cpu_begun_ns) / 1e9,
+            streams=self._streams.all,
+            elements=(),
+            links={},
+            totals={},
+            outputs=tuple(str(path) for files in (self._outputs.files, *written) for path in files),
+            framework_cpu_seconds=0.0,
+            engine_cpu_seconds=0.0,
+            lost_outputs=dict(self._lost_outputs),
+            deliveries=self._outbox.stats,
+        )
+        report = merged_report(
+            self._counted(), head=head, main=self._main_stats(), main_totals=totals, order=self._order()
+        )
+        if self._error is None and report.streams and len(report.failed_streams) == len(report.streams):
+            self._error = StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
+        self._is_over = True
+        self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
+        return report
+
+    def _undo(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self.abort()
+        for share in self.shares:
+            if share.ident is not None:
+                while not share.wait(_LOOK_SECONDS):
+                    pass
+        self._discard_spare()
+        if self._steps is not None:
+            self._steps.close(drained=False)
+        self._outbox.close()
+        self._could_begin, self._is_over = False, True
+        self._begun.set()
+
+
+def _check_travels(description: PipelineDescription) -> None:
+    """Raises ConfigurationError for a step or source that another process cannot be given."""
+    parts: list[tuple[str, object]] = [(f"the step {name!r}", one) for name, one in description.elements()]
+    parts += [(f"the source {name!r}", one) for name, one in description.sources.items()]
+    for name, part in parts:
+        module = type(part).__module__
+        try:
+            pickle.dumps(part)
+        except Exception as error:
+            raise ConfigurationError(f"{name} cannot be sent to another process: {redact(error)}") from error
+        if module == "__main__":
+            text = f"{type(part).__name__} is defined in the program itself, which processes of a run do not import"
+            raise ConfigurationError(f"{name}: {text}: move it to a module of its own")
+
+
+def _discard(process: WorkerProcess | None) -> None:
+    if process is not None:
+        process.kill()
+        process.close()
+
+
+def _devices(name: str) -> list[str]:
+    """The devices that workers are spread over. Raises DeviceUnavailable."""
+    return [str(one) for one in choose_device(name).devices]

@@ -1,0 +1,1 @@
+"""Runs in several processes: what is sent, placed, counted and refused."""
