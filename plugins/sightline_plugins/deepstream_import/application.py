@@ -33,6 +33,8 @@ _OTHERS = {
     "audio-transform": "audio is not processed",
     "audio-classifier": "audio is not processed",
     "c2d-msg": "no messages are taken from brokers: the API and `sightline ctl` steer a pipeline",
+    "source-config": "sources have options of their own, the same for files and cameras",
+    "sensor-list": "streams have names: `sources` lists them",
     "branch": "models run one after another: `parallel` runs steps beside each other",
     "meta-mux": "results of all steps stay with their frame",
     "dewarper": "`dewarp` computes straight views of fisheye cameras",
@@ -178,8 +180,13 @@ def _add_images(settings: Settings, imported: Import) -> None:
 
 
 def add_results(imported: Import) -> None:
-    """Write results where nothing else would be left of a run."""
+    """Add what a pipeline needs and the configuration does not name: a tracker for rules, an output, a source."""
     plan = imported.plan
+    follows = plan.stages[Stage.RULES] or any(step.element == "snapshots" for step in plan.steps())
+    if follows and not plan.stages[Stage.TRACK]:
+        plan.add(Stage.TRACK, "track", {}, "Rules and images are about tracks, and the configuration has no tracker.")
+    if follows and not plan.models:
+        imported.outcomes.missing.append("no detector was found: put `detect: {model: ...}` before `track`")
     if not any(plan.stages[stage] for stage in (Stage.RESULTS, Stage.VIDEO)):
         comment = "Nothing else is written: results, one line a frame."
         plan.add(Stage.RESULTS, "jsonl", {"path": "out/{stream}.jsonl"}, comment)

@@ -18,6 +18,8 @@ from sightline_plugins.deepstream_import.sections import Entry, Section
 from sightline_plugins.deepstream_import.source_text import Place
 
 _SHOWN = 80
+_ITEM = re.compile(r"\d+\.")
+"""The beginning of a key of an item of a list."""
 _ACCOUNT = re.compile(r"[^\s/@;]+:[^\s/@;]*@")
 """User and password before a host, without the scheme that would make a URL of it."""
 _SECRET = ("password", "tlt-model-key", "secret", "token", "username", "sas", "connection-string")
@@ -59,6 +61,8 @@ def rule_of(table: Table, key: str) -> Rule | None:
     """Return the rule of a key: its own, or that of the longest beginning that fits."""
     if key in table:
         return table[key]
+    if (item := _ITEM.match(key)) and key[item.end() :] in table:
+        return table[key[item.end() :]]
     fitting = [name for name in table if name.endswith("*") and key.startswith(name[:-1])]
     return table[max(fitting, key=len)] if fitting else None
 

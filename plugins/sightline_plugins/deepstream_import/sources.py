@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ _CAMERA_SCHEMES = ("rtsp", "rtsps")
 _TRANSPORTS = {0: "auto", 1: "udp", 2: "udp", 4: "tcp", 7: "auto"}
 """By GStreamer's GstRTSPLowerTrans; 0 and 7 try UDP first, then TCP."""
 _FILE = "file:"
+_ITEM = re.compile(r"(\d+)\.(uri|sensor-id|sensor-name)")
 MAX_STREAMS = 1000
 
 
@@ -191,6 +193,7 @@ def _add_list(settings: Settings, imported: Import, common: Mapping[str, Entry])
         name = name if name not in imported.plan.sources else default
         shared = Settings(Section(settings.name, settings.section.place, dict(common)), SOURCE, imported.outcomes)
         imported.plan.sources[name] = _stream(shared, imported, uri, name)
+    _add_items(settings, imported)
     if size := settings.whole("max-batch-size", 0):
         imported.plan.batch["size"] = size
     if named := settings.text("csv-file-path"):
@@ -201,6 +204,21 @@ def _add_list(settings: Settings, imported: Import, common: Mapping[str, Entry])
         else:
             imported.outcomes.missing.append(f"{path}: the list of sources is not there")
     settings.close()
+
+
+def _add_items(settings: Settings, imported: Import) -> None:
+    """Add the streams of service-maker's list, `- {uri: ..., sensor-id: ..., sensor-name: ...}` each."""
+    items: dict[int, dict[str, str]] = {}
+    for key in list(settings.section.entries):
+        if match := _ITEM.fullmatch(key):
+            items.setdefault(int(match[1]), {})[match[2]] = settings.text(key)
+    for item in items.values():
+        if uri := item.get("uri"):
+            default = f"source{len(imported.plan.sources)}"
+            name = safe_name(item.get("sensor-name") or item.get("sensor-id", ""), default=default)
+            name = name if name not in imported.plan.sources else default
+            folder = settings.section.place.file.parent
+            imported.plan.sources[name] = source_options(uri, folder, imported, name)
 
 
 def _add_row(section: Section, imported: Import, number: int) -> None:

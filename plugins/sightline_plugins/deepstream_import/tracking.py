@@ -69,6 +69,8 @@ def _options(found: Configuration, imported: Import) -> tuple[dict[str, Any], st
     elif memory.flag("enableReAssoc"):
         text = "without a model for re-identification, `max_lost` is how long an object is waited for"
         memory.note("enableReAssoc", Outcome.DIFFERENT, text)
+        if "maxTrackletMatchingTimeSearchRange" in memory:
+            memory.note("maxTrackletMatchingTimeSearchRange", Outcome.NO_EFFECT, text)
     for name, settings in sections.items():
         if name in found.sections:
             settings.close()

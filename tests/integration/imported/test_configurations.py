@@ -191,6 +191,13 @@ def test_compat_counts_as_deepstream_does(world: Path) -> None:
     load_description(world / "rules--compat.yaml")
 
 
+def test_rules_alone_are_about_tracks_of_a_detector_that_is_missing(world: Path) -> None:
+    pipeline, report = imported(world, "rules/analytics.txt")
+
+    assert [name for name, _ in steps(pipeline)] == ["track", "zones", "crowd", "lines", "direction", "lines", "jsonl"]
+    assert report["missing"][0].startswith("no detector was found")
+
+
 def test_regions_of_nvdspreprocess_are_those_of_the_model(world: Path) -> None:
     pipeline, _ = imported(world, "regions/app.txt")
 

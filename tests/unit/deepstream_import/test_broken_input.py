@@ -82,6 +82,15 @@ def test_latin_1_is_read_and_reported(tmp_path: Path) -> None:
     assert "read as Latin-1" in result.stderr
 
 
+def test_a_list_of_sources_gives_their_names(tmp_path: Path) -> None:
+    lines = ["source-list:", "- {uri: 'rtsp://10.0.0.1/main', sensor-id: front door}", "- {uri: 'file:b.mp4'}"]
+    (tmp_path / "sources.yml").write_text("\n".join(lines))
+
+    result = called("import", "deepstream", "sources.yml", folder=tmp_path)
+
+    assert '  front-door: "rtsp://10.0.0.1/main"\n  source1: b.mp4\n' in result.stdout
+
+
 def test_a_file_that_is_there_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "app.txt").write_text(APP)
     (tmp_path / "p.yaml").write_text("mine")

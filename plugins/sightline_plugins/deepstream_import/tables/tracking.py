@@ -147,9 +147,7 @@ FILE: Mapping[str, Table] = {
     "StateEstimator": ESTIMATOR,
     "VisualTracker": VISUAL,
     "ReID": REID,
-    "Segmenter": {"*": refuses("the tracker segments nothing: `segment` is a step", off=())},
-    "ObjectModelProjection": {
-        "*": refuses("3D models of objects are not used; `speed` measures on the ground", off=())
-    },
-    "PoseEstimator": {"*": refuses("the tracker estimates no poses: `pose` is a step", off=())},
+    "Segmenter": {"*": refuses("the tracker segments nothing: `segment` is a step")},
+    "ObjectModelProjection": {"*": refuses("3D models of objects are not used; `speed` measures on the ground")},
+    "PoseEstimator": {"*": refuses("the tracker estimates no poses: `pose` is a step")},
 }
