@@ -509,6 +509,12 @@ class Pipeline:
             raise ConfigurationError("this pipeline comes from no file: make it with from_yaml or from_file")
         return self._file.write(self.description)
 
+    def _repr_svg_(self) -> str:
+        """The graph of the pipeline, which Jupyter shows; without credentials."""
+        from sightline.graph.diagram import diagram_of, svg
+
+        return svg(diagram_of(self.description))
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -23,8 +23,8 @@ def command(
     config: Path, sources: tuple[str, ...], overrides: tuple[str, ...], device: str | None, language: str
 ) -> None:
     """Draw the pipeline in CONFIG, on standard output."""
-    from sightline.cli.diagram import diagram_of, dot, mermaid, svg
     from sightline.config import load_description
+    from sightline.graph.diagram import diagram_of, dot, mermaid, svg
 
     description = load_description(config, sources=sources, overrides=overrides, device=device)
     writers = {"mermaid": mermaid, "dot": dot, "svg": svg}

@@ -278,3 +278,9 @@ class FrameView:
         from sightline.media.convert import rgb_from_surface
 
         return rgb_from_surface(self.surface)
+
+    def _repr_png_(self) -> bytes:
+        """The image as PNG, which Jupyter shows."""
+        from sightline.media.convert import png_from_rgb
+
+        return png_from_rgb(self.rgb())

@@ -6,10 +6,10 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from tests.unit.config.parts import Detect, Jsonl, Media, Pattern, Track
 
-from sightline.cli.diagram import BoxKind, Diagram, diagram_of, dot, mermaid, svg
 from sightline.graph import BatchOptions, Parallel, PipelineDescription, Step, Tee
+from sightline.graph.diagram import BoxKind, Diagram, diagram_of, dot, mermaid, svg
+from tests.unit.config.parts import Detect, Jsonl, Media, Pattern, Track
 
 MODEL = Path("models/street.onnx")
 SVG = "{http://www.w3.org/2000/svg}"
