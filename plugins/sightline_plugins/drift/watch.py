@@ -82,7 +82,7 @@ class DriftWatch:
         self._counts: Counts = np.zeros((MOST_SERIES, BINS), np.uint32)
         self._frames = 0
         self._seen: dict[str, set[int]] = {}
-        self._untracked = 0
+        self._untracked, self._has_tracks = 0, False
         self._part_since_ns: int | None = None
         self._part_at_ns = self._saved_at_ns = 0
         self._due_ns: int | None = None
@@ -221,9 +221,11 @@ class DriftWatch:
         self, objects: Objects, names: Sequence[str], numbers: npt.NDArray[np.intp], now_ns: int
     ) -> npt.NDArray[np.bool_]:
         """Return which objects (N,) are samples: each track once in a part, and others on sixty frames of a window,
-        where those of a label and frame count as one object.
+        where those of a label and frame count as one object. Behind a tracker these are objects that it has not taken
+        up, perhaps the same one all the time: they are taken from one frame in each part.
         """
-        before_ns, spacing_ns = self._untracked_ns, self.options.window // MOST_FRAMES
+        self._has_tracks = self._has_tracks or bool((objects.track_id >= 0).any())
+        before_ns, spacing_ns = self._untracked_ns, self.options.window // (PARTS if self._has_tracks else MOST_FRAMES)
         takes_untracked = before_ns is None or not 0 <= now_ns - before_ns < spacing_ns
         if takes_untracked and (objects.track_id < 0).any():
             self._untracked_ns = now_ns

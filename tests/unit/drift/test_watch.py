@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from sightline.media import Objects
 from sightline_plugins.drift.baseline import Key
 from sightline_plugins.drift.drift import PARTS
-from tests.unit.drift.series import Scene, played, watch_of
+from tests.unit.drift.series import Scene, played, second, watch_of
 
 LEARNED, WINDOW = 600, 100
 USUAL = Scene()
@@ -68,6 +70,18 @@ def test_cars_that_stay_are_few_samples_however_often_they_are_seen() -> None:
     found = list(played(lambda now: parked if now >= LEARNED else USUAL, LEARNED + 3 * WINDOW, watch=watch))
     assert [change.key[0] for _, change in found] == ["count"]
     assert watch.states.keys() == {("count", "car")}
+
+
+def test_what_a_tracker_has_not_taken_up_is_few_samples() -> None:
+    watch = watch_of(quantities=["size"])
+    for number in range(LEARNED + 3 * WINDOW):
+        now_ns = number * 1_000_000_000
+        tracked, _ = second(USUAL, number, 1)
+        other, _ = second(replace(USUAL, cars=2, tracked=False, side=0.3 if number >= LEARNED else 0.1), 0, 1)
+        person = other.with_columns(class_id=np.ones(len(other), np.int32))
+        watch.is_due(now_ns)
+        assert watch.add(Objects.concat([tracked, person]), (1000, 1000), {}, now_ns=now_ns, at_ns=now_ns) == []
+    assert watch.states.keys() == {("size", "car")}
 
 
 def test_a_drift_that_lasts_is_learned_where_that_is_wanted() -> None:
