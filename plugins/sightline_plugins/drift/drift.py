@@ -57,7 +57,7 @@ class Drift(Element):
     Put it behind the step that finds objects, and behind `track`: an object with a `track_id` counts as one sample,
     however long it stands there. Without tracks, objects are taken from sixty frames of a window. Frames on which a
     detector did not run are left out. A baseline of a day or more knows the time of day. What was learned is kept over
-    a restart, and is learned anew by `sightline ctl reset drift-1`.
+    a restart, and is learned anew with `--fresh` or by `pipeline.reset_counts("drift-1")`.
 
     ```yaml
     - drift: {learn: 7d, window: 1h, classes: [car, person], severity: medium}
