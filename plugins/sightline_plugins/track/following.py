@@ -10,7 +10,7 @@ The motion model also tells where to search, so that small windows are enough fo
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,14 @@ _STEPS, _EXACTNESS = 8, 0.03
 """When the search of a point ends: after so many steps, or below this part of a pixel."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ReducedImage:
+    """An image in which boxes are followed, (h, w), and the pixels (2,) of the source that one of its pixels covers."""
+
+    luma: Luma
+    scale: Floats
+
+
 class FollowedTracks:
     """The boxes of the tracks of one stream, followed from a detection to the next. One thread uses it.
 
@@ -52,8 +60,12 @@ class FollowedTracks:
         self._xyxy: Boxes = np.empty((0, 4), np.float32)
         self._expected: Boxes = self._xyxy
 
-    def look(self, image: Luma) -> None:
-        """Take the next image (H, W); it is not kept."""
+    def reduced(self, image: Luma) -> ReducedImage:
+        """Return a reduced copy of an image (H, W), for `look`."""
+        return self._boxes.reduced(image)
+
+    def look(self, image: ReducedImage) -> None:
+        """Take the next image."""
         self._boxes.look(image)
 
     def begin(self, expected: Predictions, track_id: npt.NDArray[np.int64], xyxy: Boxes) -> None:
@@ -87,19 +99,22 @@ class BoxFollower:
 
     def __init__(self) -> None:
         self._reducer = LumaReducer()
-        self._before: Luma | None = None
-        self._now: Luma | None = None
-        self._scale = np.ones(2, np.float32)
+        self._before: ReducedImage | None = None
+        self._now: ReducedImage | None = None
 
-    def look(self, image: Luma) -> None:
-        """Take the next image (H, W); what is followed then goes from the one before to this one."""
+    def reduced(self, image: Luma) -> ReducedImage:
+        """Return a reduced copy of an image (H, W)."""
         height, width = image.shape
         factor = max(1.0, max(width, height) / _WIDEST)
         size_wh = max(1, round(width / factor)), max(1, round(height / factor))
-        reduced = self._reducer.reduced(image, size_wh)
-        self._before = self._now if self._now is not None and self._now.shape == reduced.shape else None
-        self._now = reduced
-        self._scale = np.array([width / size_wh[0], height / size_wh[1]], np.float32)
+        scale = np.array([width / size_wh[0], height / size_wh[1]], np.float32)
+        return ReducedImage(self._reducer.reduced(image, size_wh), scale)
+
+    def look(self, image: ReducedImage) -> None:
+        """Take the next image; what is followed then goes from the one before to this one."""
+        same = self._now is not None and self._now.luma.shape == image.luma.shape
+        self._before = self._now if same else None
+        self._now = image
 
     def moved(self, xyxy: Boxes, *, before: Boxes, expected: Boxes) -> Boxes:
         """Return boxes (N, 4) of the image before where this image shows them, in pixels of the source.
@@ -121,11 +136,12 @@ class BoxFollower:
             return expected
         from sightline_plugins.opencv import cv2
 
-        points = _points(xyxy) / self._scale
-        guess = points + (expected / self._scale)[:, None]
+        scale = self._now.scale
+        points = _points(xyxy) / scale
+        guess = points + (expected / scale)[:, None]
         there, status, _ = cv2.calcOpticalFlowPyrLK(
-            self._before,
-            self._now,
+            self._before.luma,
+            self._now.luma,
             np.ascontiguousarray(points.reshape(-1, 1, 2)),
             np.ascontiguousarray(guess.reshape(-1, 1, 2)),
             winSize=(_WINDOW, _WINDOW),
@@ -135,7 +151,7 @@ class BoxFollower:
         )
         followed = status.reshape(len(xyxy), -1) == 1
         count = followed.sum(axis=1)
-        shift = (there.reshape(points.shape) - points) * self._scale
+        shift = (there.reshape(points.shape) - points) * scale
         is_followed = (count >= _FEWEST)[:, None]
         return np.where(is_followed, _medians(shift, followed, count), expected).astype(np.float32, copy=False)
 

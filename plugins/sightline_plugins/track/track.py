@@ -344,7 +344,7 @@ class TrackOperator(Operator):
         if self._needs_images:
             state.tracker.look(luma)
         if state.followed is not None:
-            state.followed.look(luma)
+            state.followed.look(state.followed.reduced(luma))
 
     def _follows(self, frame: Frame) -> bool:
         """Return whether objects of a frame's stream are followed."""

@@ -38,19 +38,19 @@ def expected(xyxy: Boxes) -> Predictions:
 
 def test_a_box_goes_where_its_object_goes_not_where_it_was_expected() -> None:
     tracks = FollowedTracks()
-    tracks.look(image(0))
+    tracks.look(tracks.reduced(image(0)))
     tracks.begin(expected(BOX), np.array([1]), BOX)
     for step in range(1, 6):
-        tracks.look(image(6 * step))
+        tracks.look(tracks.reduced(image(6 * step)))
         found = tracks.follow(expected(BOX + np.array([2 * step, 0, 2 * step, 0], np.float32)))
     np.testing.assert_allclose(found.xyxy, BOX + np.array([30, 0, 30, 0], np.float32), atol=0.5)
 
 
 def test_a_box_grows_as_expected_and_starts_from_its_detection() -> None:
     tracks = FollowedTracks()
-    tracks.look(image(0))
+    tracks.look(tracks.reduced(image(0)))
     tracks.begin(expected(BOX + 3), np.array([-1, 1]), np.concatenate([BOX + 90, BOX]))
-    tracks.look(image(4))
+    tracks.look(tracks.reduced(image(4)))
     wider = np.array([[99, 59, 187, 147]], np.float32)  # 80 wide becomes 88 wide
     found = tracks.follow(expected(wider))
     np.testing.assert_allclose(found.xyxy, [[100, 56, 188, 144]], atol=0.5)
@@ -59,21 +59,21 @@ def test_a_box_grows_as_expected_and_starts_from_its_detection() -> None:
 def test_a_box_without_texture_moves_as_expected() -> None:
     blank = np.full((360, 640), 128, np.uint8)
     tracks = FollowedTracks()
-    tracks.look(blank)
+    tracks.look(tracks.reduced(blank))
     tracks.begin(expected(BOX), np.array([1]), BOX)
-    tracks.look(blank)
+    tracks.look(tracks.reduced(blank))
     np.testing.assert_allclose(tracks.follow(expected(BOX + 5)).xyxy, BOX + 5, atol=1e-3)
 
 
 def test_other_tracks_or_another_size_of_images_begin_anew() -> None:
     tracks = FollowedTracks()
-    tracks.look(image(0))
+    tracks.look(tracks.reduced(image(0)))
     tracks.begin(expected(BOX), np.array([1]), BOX)
-    tracks.look(image(6, size_wh=(480, 360)))
+    tracks.look(tracks.reduced(image(6, size_wh=(480, 360))))
     np.testing.assert_allclose(tracks.follow(expected(BOX + 1)).xyxy, BOX + 1, atol=1e-3)
     none = tracks.follow(Predictions.none())
     assert len(none.xyxy) == 0
-    tracks.look(image(12))
+    tracks.look(tracks.reduced(image(12)))
     np.testing.assert_array_equal(tracks.follow(expected(BOX + 7)).xyxy, BOX + 7)
 
 

@@ -39,23 +39,24 @@ class Loss:
 
 class Reference:
     """A run in which every frame was detected, and what it and others on the same clip are scored against: the truth,
-    or its own tracks, smoothed.
+    or its own tracks, smoothed (`truth`).
     """
 
     def __init__(self, tracks: Annotations, *, fps: float, truth: Annotations | None = None) -> None:
-        self._truth = truth or smoothed(
-            tracks, reach=max(1, round(_REACH_SECONDS * fps)), shortest=max(2, round(_SHORTEST_SECONDS * fps))
-        )
+        if truth is None:
+            reach, shortest = max(1, round(_REACH_SECONDS * fps)), max(2, round(_SHORTEST_SECONDS * fps))
+            truth = smoothed(tracks, reach=reach, shortest=shortest)
+        self.truth = truth
         self.scores = self.scores_of(tracks)
 
     @property
     def tracks(self) -> int:
         """How many objects count."""
-        return len(np.unique(self._truth.identity[~self._truth.ignored]))
+        return len(np.unique(self.truth.identity[~self.truth.ignored]))
 
     def scores_of(self, tracks: Annotations) -> TrackScores:
         """Return the scores of a run. Raises ConfigurationError without TrackEval."""
-        return score_tracks(tracks, truth=self._truth)
+        return score_tracks(tracks, truth=self.truth)
 
     def loss_of(self, tracks: Annotations) -> Loss:
         """Return what a run loses. Raises ConfigurationError without TrackEval."""

@@ -19,7 +19,7 @@ from sightline_plugins.infer.adaptive.loss import PredictionLoss
 from sightline_plugins.infer.adaptive.motion import Mask, MotionGrid
 from sightline_plugins.track.adaptive import AdaptiveTracker
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
-from sightline_plugins.track.following import FollowedTracks
+from sightline_plugins.track.following import FollowedTracks, ReducedImage
 from sightline_plugins.track.tracks import TrackState
 
 TENTATIVE, LOST = int(TrackState.TENTATIVE), int(TrackState.LOST)
@@ -53,12 +53,12 @@ class Reason(StrEnum):
 class Run:
     """A run of the detector on the frame at `pts_ns`, of which the result is to come.
 
-    `luma` (H, W) is its image. `gap_ns` is the time since the run before, 0 for the first; `blocks` are those in which
-    motion asked for it.
+    `image` is a copy of its image: later steps may draw on the frame meanwhile. `gap_ns` is the time since the run
+    before, 0 for the first; `blocks` are those in which motion asked for it.
     """
 
     reason: Reason
-    luma: Luma
+    image: ReducedImage
     pts_ns: int
     gap_ns: int
     blocks: Mask | None
@@ -150,7 +150,8 @@ class StreamPace:
         """Note that the detector runs on the last frame."""
         assert self._pts_ns is not None
         gap_ns = 0 if self._run_ns is None else self._pts_ns - self._run_ns
-        run = Run(reason, self._luma, self._pts_ns, gap_ns, self._blocks if reason is Reason.MOTION else None)
+        image = self._followed.reduced(self._luma)
+        run = Run(reason, image, self._pts_ns, gap_ns, self._blocks if reason is Reason.MOTION else None)
         self.reasons[reason] += 1
         self._run_ns = self._pts_ns
         self._grid.mark()
@@ -161,7 +162,7 @@ class StreamPace:
     ) -> None:
         """Take what a run has found: boxes (N, 4) in pixels, confidences and classes (N,). In the order of runs."""
         tracker, followed = self._tracker, self._followed
-        followed.look(run.luma)
+        followed.look(run.image)
         shown = followed.follow(tracker.predict(pts_ns=run.pts_ns))
         track_id = tracker.update(xyxy, confidence, class_id.astype(np.int64), pts_ns=run.pts_ns)
         known = tracker.predict(pts_ns=run.pts_ns)
@@ -206,16 +207,24 @@ class StreamPace:
     def _measure(self, run: Run, shown: Predictions, track_id: npt.NDArray[np.int64], xyxy: Boxes) -> None:
         """Compare the boxes that would have been shown of tracks with those that were found: (N, 4), their ids (N,).
 
-        What is on one side only agrees with nothing: an object that came in the gap, or one that is no longer there.
+        The loss is that of tracks on both sides. What is on one side only agrees with nothing, but the next frame is
+        looked at just when an object has come or is missed, so it would make following look better than it is.
         """
-        both, shown_row, found_row = np.intersect1d(shown.track_id, track_id, return_indices=True)
-        boxes = len(self._in_view(shown.xyxy)) + int(np.count_nonzero(track_id >= 0))
-        if not boxes or not run.gap_ns:
+        if not run.gap_ns:
             return
-        agreement = 2 * float(iou_pairs(shown.xyxy[shown_row], xyxy[found_row]).sum()) / boxes if len(both) else 0.0
-        self._loss.add(
-            run.gap_ns / SECOND_NS, 1 - agreement, frame_seconds=self._frame_ns / SECOND_NS, objects=boxes / 2
-        )
+        _, shown_row, found_row = np.intersect1d(shown.track_id, track_id, return_indices=True)
+        overlap = iou_pairs(shown.xyxy[shown_row], xyxy[found_row])
+        if len(overlap):
+            self._loss.add(
+                run.gap_ns / SECOND_NS,
+                1 - float(overlap.mean()),
+                frame_seconds=self._frame_ns / SECOND_NS,
+                objects=len(overlap),
+            )
+        boxes = len(self._in_view(shown.xyxy)) + int(np.count_nonzero(track_id >= 0))
+        if not boxes:
+            return
+        agreement = 2 * float(overlap.sum()) / boxes
         if run.reason is Reason.SAMPLE and run.gap_ns > 1.5 * self._frame_ns:
             self._sampled.add(agreement)
 
