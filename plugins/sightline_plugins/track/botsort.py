@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.graph.tracker import NO_TRACK, Luma, Tracker
-from sightline.media.boxes import Boxes, iou_matrix
+from sightline.media.boxes import Boxes
 from sightline_plugins.flow.camera_motion import CameraMotion
-from sightline_plugins.track.cascade import Floats, Indices, Mask, Round
+from sightline_plugins.track.cascade import Floats, Indices, Mask, Round, overlap_matrix
 from sightline_plugins.track.frame_tracker import (
     HIGH,
     LOW,
@@ -114,7 +114,7 @@ class BotSortTracker(FrameTracker):
     def _overlap(self, tracks: Boxes, detections: Boxes, *, is_low: bool) -> Floats:
         """Return the overlap (N, M) of boxes (N, 4) and (M, 4), in the round of low confidence or in another one."""
         del is_low
-        return iou_matrix(tracks, detections)
+        return overlap_matrix(tracks, detections)
 
     def _is_confirmed(self, rows: Indices) -> Mask:
         if self._frames == 1:

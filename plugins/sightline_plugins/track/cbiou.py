@@ -12,9 +12,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from sightline.graph.tracker import Tracker
-from sightline.media.boxes import Boxes, iou_matrix
+from sightline.media.boxes import Boxes
 from sightline_plugins.track.botsort import BotSortOptions, BotSortTracker
-from sightline_plugins.track.cascade import Floats, enlarged
+from sightline_plugins.track.cascade import Floats, enlarged, overlap_matrix
 
 Buffer = Annotated[float, Field(ge=0, le=10)]
 
@@ -43,4 +43,4 @@ class CBIouTracker(BotSortTracker):
 
     def _overlap(self, tracks: Boxes, detections: Boxes, *, is_low: bool) -> Floats:
         buffer = self._buffers[is_low]
-        return iou_matrix(enlarged(tracks, buffer=buffer), enlarged(detections, buffer=buffer))
+        return overlap_matrix(enlarged(tracks, buffer=buffer), enlarged(detections, buffer=buffer))

@@ -33,6 +33,13 @@ static float overlap_of(const float *one, const float *other) {
     return both > 0 ? shared / both : 0;
 }
 
+/* Write the overlap of each of `rows` boxes with each of `columns` others, (rows, columns). */
+EXPORT void overlap_boxes(const float *one, ptrdiff_t rows, const float *other, ptrdiff_t columns, float *overlap) {
+    for (ptrdiff_t row = 0; row < rows; row++)
+        for (ptrdiff_t column = 0; column < columns; column++)
+            overlap[row * columns + column] = overlap_of(one + 4 * row, other + 4 * column);
+}
+
 /* The factor of similarity by class and confidence. */
 static float weight_of(const Adaptive *tracker, const Track *track, const Detection *detection) {
     return track->class_id == detection->class_id ? detection->weight

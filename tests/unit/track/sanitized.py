@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline_plugins import native
-from sightline_plugins.track import association, tracks
+from sightline_plugins.track import association, cascade, tracks
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
 from sightline_plugins.track.class_votes import ClassVotes, vote_together
 
@@ -88,6 +88,7 @@ def main() -> None:
         table[random.random(table.shape) < random.choice([0, 0.3])] = random.choice(ODD)
         association.assign(table)
         association.assign_all(table)
+        cascade.overlap_matrix(random_frame(random, len(table))[0], random_frame(random, 9)[0])
 
 
 if __name__ == "__main__":

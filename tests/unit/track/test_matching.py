@@ -12,6 +12,7 @@ from sightline.media.boxes import iou_matrix
 from sightline_plugins.track.adaptive_memory import AdaptiveMemory
 from sightline_plugins.track.adaptive_options import AdaptiveOptions, MatchingThresholds
 from sightline_plugins.track.association import assign
+from sightline_plugins.track.cascade import overlap_matrix
 from sightline_plugins.track.kalman import MotionModel
 from sightline_plugins.track.tracks import HIGH, LOW, Detections, TrackColumns, TrackState
 
@@ -134,3 +135,17 @@ def test_support_of_another_shape_is_refused() -> None:
 
     with pytest.raises(ValueError, match="support has the shape"):
         memory.match(support=np.zeros((1, 1), np.float32))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(0, 3), (3, 0), (1, 1), (40, 30)])
+def test_overlaps_are_those_of_numpy_to_the_bit(rows: int, columns: int) -> None:
+    """Also of boxes that are empty, touch, lie in each other, or have their corners exchanged."""
+    random = np.random.default_rng(rows)
+    one, other = ((random.integers(0, 60, (count, 4)) / 7).astype(np.float32) for count in (rows, columns))
+    one[: rows // 3, 2:] += 6
+    other[: columns // 2, 2:] += 6
+
+    found = overlap_matrix(one, other)
+
+    assert found.shape == (rows, columns)
+    assert found.tobytes() == iou_matrix(one, other).tobytes()
