@@ -100,7 +100,8 @@ def detecting(repository: Path, **options: Any) -> list[Any]:
 def test_what_a_run_with_a_model_costs(
     null: NullDriver, repository: Path, clips: dict[str, Path], tmp_path: Path
 ) -> None:
-    found = run({"street": str(clips["street"])}, detecting(repository), tmp_path)
+    full = {"size": COUNT // BATCHES, "timeout": "5m"}  # however slow the decoder is
+    found = run({"street": str(clips["street"])}, detecting(repository), tmp_path, batch=full)
     let_go()
 
     counts = null.counts

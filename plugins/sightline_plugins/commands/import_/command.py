@@ -136,7 +136,7 @@ def _finish(imported: Import, *, source: str, output: Path | None, report: Path 
         click.echo(line, err=to_stderr)
     if output is not None:
         streams, steps = len(imported.plan.sources), sum(1 for _ in imported.plan.steps())
-        click.echo(f"\n{output}: {streams} {'stream' if streams == 1 else 'streams'}, {steps} steps")
+        click.echo(f"\n{output}: {streams} {'stream' if streams == 1 else 'streams'}, {steps} {'step' if steps == 1 else 'steps'}")
         for name in imported.variables:
             click.echo(f"  export {name}=...   credentials are not in the file")
         click.echo(f"  sightline check {output}\n  sightline run {output}")
