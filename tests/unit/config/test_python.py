@@ -16,8 +16,8 @@ from sightline_plugins.track.track import Track
 WRONG: dict[str, tuple[Callable[..., object], dict[str, object], str]] = {
     "unknown": (
         Track,
-        {"foo": 1},
-        "Track: foo: there is no such option. Allowed: algorithm, untracked, class_votes, tracker_confidence, past",
+        {"xyz": 1},
+        "Track: xyz: there is no such option. Allowed: algorithm, untracked, class_votes, tracker_confidence, past",
     ),
     "a near one": (
         Detect,

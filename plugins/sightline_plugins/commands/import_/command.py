@@ -135,8 +135,9 @@ def _finish(imported: Import, *, source: str, output: Path | None, report: Path 
     for line in (*text_report(imported), *(["", *stored] if stored else ())):
         click.echo(line, err=to_stderr)
     if output is not None:
-        streams, steps = len(imported.plan.sources), sum(1 for _ in imported.plan.steps())
-        click.echo(f"\n{output}: {streams} {'stream' if streams == 1 else 'streams'}, {steps} {'step' if steps == 1 else 'steps'}")
+        counted = {"stream": len(imported.plan.sources), "step": sum(1 for _ in imported.plan.steps())}
+        parts = (f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in counted.items())
+        click.echo(f"\n{output}: {', '.join(parts)}")
         for name in imported.variables:
             click.echo(f"  export {name}=...   credentials are not in the file")
         click.echo(f"  sightline check {output}\n  sightline run {output}")
