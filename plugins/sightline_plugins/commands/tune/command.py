@@ -14,6 +14,7 @@ from sightline.cli.options import pipeline_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sightline.graph import Message
     from sightline_plugins.commands.tune.reference import Loss
     from sightline_plugins.commands.tune.trials import Measured, Setting, Trial
 
@@ -114,11 +115,11 @@ def command(
         trial = trial_of(described, stream=own, clip=shown.sources[own], step=step)
         tried = [EVERY_FRAME, *candidates(trial.detect), NO_FRAME]
         try:
-            measured = []
+            measured, told = [], set[str]()
             for number, setting in enumerate(tried, 1):
                 name = "no frame detected" if setting is NO_FRAME else str(setting)
                 say(f"{number}/{len(tried)}  {name}")
-                measured.append(_run(trial, setting, outputs=root, frames=frames, quiet=quiet))
+                measured.append(_run(trial, setting, outputs=root, frames=frames, told=None if quiet else told))
         except _Interrupted:
             return _INTERRUPTED
     every, *others, floor = measured
@@ -146,8 +147,11 @@ def command(
     return 0
 
 
-def _run(trial: Trial, setting: Setting, *, outputs: Path, frames: int | None, quiet: bool) -> Measured:
-    """Run the clip with a setting. Raises _Interrupted, ConfigurationError or StreamError."""
+def _run(trial: Trial, setting: Setting, *, outputs: Path, frames: int | None, told: set[str] | None) -> Measured:
+    """Run the clip with a setting; `told` are messages that need not be repeated, None for silence.
+
+    Raises _Interrupted, ConfigurationError or StreamError.
+    """
     from sightline.cli.interrupts import interrupts
     from sightline.cli.progress import Progress
     from sightline_plugins.commands.tune.trials import Measured
@@ -156,8 +160,13 @@ def _run(trial: Trial, setting: Setting, *, outputs: Path, frames: int | None, q
     measured = Measured(setting)
     measured.watch(pipeline, trial)
     progress = Progress(pipeline.status, quiet=True)
-    if not quiet:
-        pipeline.on_message(progress.tell)
+
+    def tell(message: Message) -> None:
+        if told is not None and message.text not in told:
+            told.add(message.text)
+            progress.tell(message)
+
+    pipeline.on_message(tell)
     with progress, interrupts(pipeline, say=progress.say) as caught:
         pipeline.start(frames=frames)
         if caught.count:
