@@ -323,7 +323,7 @@ class TestOutages:
     def test_an_idle_connection_stays_because_the_client_answers_the_server(
         self, tmp_path: Path, connected: Callable[[Nats], Transport]
     ) -> None:
-        strict = new_server(tmp_path, config='ping_interval: "100ms"\nping_max: 1\n')
+        strict = new_server(tmp_path, config='ping_interval: "1s"\nping_max: 2\n')
         strict.start()
         try:
             element = new_element(strict)

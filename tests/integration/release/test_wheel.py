@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 from zipfile import ZipFile
 
+from sightline_plugins.commands.mcp.documentation import pages
 from sightline_plugins.samples import CLIPS, PIPELINES, sample_models
 from tests.integration.release.environments import Environment
 
 DATA = "sightline_plugins/samples/data/"
 
 
-def test_the_wheel_holds_the_samples_of_the_repository(wheel: Path, repository: Path) -> None:
+def test_the_wheel_holds_the_samples_and_the_documentation_of_the_repository(wheel: Path, repository: Path) -> None:
     with ZipFile(wheel) as archive:
         held = {
             name.removeprefix(DATA): hashlib.sha256(archive.read(name)).hexdigest()
@@ -21,7 +22,8 @@ def test_the_wheel_holds_the_samples_of_the_repository(wheel: Path, repository: 
             if name.startswith(DATA)
         }
 
-    wanted = (*PIPELINES, *CLIPS, *sample_models())
+    texts = (str(path.relative_to(repository)) for path in pages().values())
+    wanted = (*PIPELINES, *CLIPS, *sample_models(), *texts)
     assert held == {name: hashlib.sha256((repository / name).read_bytes()).hexdigest() for name in wanted}
 
 

@@ -102,9 +102,13 @@ def test_after_many_kills_every_file_is_readable_and_nothing_that_was_written_is
     subprocess.run([*whole, json.dumps(step)], cwd=repository, check=True, stdout=subprocess.DEVNULL)
 
     written = READERS[name](tmp_path / "out")
-    assert set(written.values()) == {20}, "a frame has lost some of its objects"
+    last_printed = [*printed, KILLS * APART + 299]
+    cut = {frame for frame, objects in written.items() if objects != 20}
+    # Of a table, the rows of a frame under way may be cut between two pages of the disk: Linux ends a write there.
+    assert name == "csv" or not cut, "a frame has lost some of its objects"
+    assert all(frame > last_printed[frame // APART] for frame in cut), "a frame has lost some of its objects"
     lost = 0
-    for number, last in enumerate([*printed, KILLS * APART + 299]):
+    for number, last in enumerate(last_printed):
         own = sorted(frame for frame in written if frame // APART == number)
         assert own == list(range(number * APART, number * APART + len(own))), "frames are missing between others"
         lost = max(lost, last - number * APART + 1 - len(own))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ FOLDERS = ("commands", "elements", "extend", "guide", "sources")
 _HEADING = re.compile(r"^#{1,4} (?P<title>.+)$", re.MULTILINE)
 _WORD = re.compile(r"[a-z0-9_]{3,}")
 _MOST_FOUND = 8
+_MOST_OF_PAGE = 2
 _EXCERPT = 600
 
 
@@ -56,8 +58,8 @@ def titles() -> dict[str, str]:
 
 
 def search(words: str) -> list[dict[str, str]]:
-    """Return the sections that have most of the words, the best first: a word in a heading counts for four, one that
-    few sections have counts for more (its inverse document frequency).
+    """Return the sections that have most of the words, the best first, at most two of a page: a word in a heading
+    counts for four, one that few sections have counts for more (its inverse document frequency).
     """
     wanted = set(_WORD.findall(words.lower()))
     sections = [one for found in _sections().values() for one in found]
@@ -73,7 +75,13 @@ def search(words: str) -> list[dict[str, str]]:
         if score:
             scored.append((-score, section.page, section.title, section))
     scored.sort(key=lambda one: one[:3])
-    return [{"page": one.page, "section": one.title, "text": one.text[:_EXCERPT]} for *_, one in scored[:_MOST_FOUND]]
+    of_page: Counter[str] = Counter()
+    best = []
+    for *_, section in scored:
+        of_page[section.page] += 1
+        if of_page[section.page] <= _MOST_OF_PAGE:
+            best.append(section)
+    return [{"page": one.page, "section": one.title, "text": one.text[:_EXCERPT]} for one in best[:_MOST_FOUND]]
 
 
 @cache
