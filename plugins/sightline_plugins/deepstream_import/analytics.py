@@ -28,15 +28,7 @@ Points = list[list[float]]
 
 def add_analytics(section: Section, imported: Import) -> None:
     """Add the rules of the file that a section names."""
-    settings = Settings(section, ANALYTICS_SECTION, imported.outcomes)
-    if not settings.is_enabled:
-        settings.close(because="nvdsanalytics is switched off")
-        return
-    named = settings.text("config-file") or settings.text("config-file-path")
-    settings.close()
-    if not named:
-        raise section.place.error(f"[{section.name}] names no config-file")
-    found = imported.read(section.place.file.parent / named, named_by=f"[{section.name}] config-file")
+    found = imported.read_named(section, ANALYTICS_SECTION, plugin="nvdsanalytics")
     if found is not None:
         add_rules(found, imported)
 

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 from sightline.errors import ConfigurationError
 from sightline_plugins.deepstream_import.file_forms import read_configuration
 from sightline_plugins.deepstream_import.outcomes import Outcomes
-from sightline_plugins.deepstream_import.sections import Configuration
+from sightline_plugins.deepstream_import.sections import Configuration, Section
+from sightline_plugins.deepstream_import.settings import Settings, Table
 from sightline_plugins.deepstream_import.source_text import is_file
 
 if TYPE_CHECKING:
@@ -122,6 +123,20 @@ class Import:
             )
             return None
         return read_configuration(path)
+
+    def read_named(self, section: Section, table: Table, *, plugin: str) -> Configuration | None:
+        """Return the file that the `config-file` of a section names; None where the plugin is switched off, or the file
+        is not there. Raises ConfigurationError when it names none.
+        """
+        settings = Settings(section, table, self.outcomes)
+        if not settings.is_enabled:
+            settings.close(because=f"{plugin} is switched off")
+            return None
+        named = settings.text("config-file") or settings.text("config-file-path")
+        settings.close()
+        if not named:
+            raise section.place.error(f"[{section.name}] names no config-file")
+        return self.read(section.place.file.parent / named, named_by=f"[{section.name}] config-file")
 
     def input_path(self, path: Path) -> str:
         """Return how the pipeline names a file: relative to its folder, from the root where nothing is shared."""

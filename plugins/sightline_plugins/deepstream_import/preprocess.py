@@ -23,15 +23,7 @@ _SHARES = 5
 
 def add_regions(section: Section, imported: Import) -> None:
     """Give the model that a section prepares input for its regions."""
-    settings = Settings(section, PREPROCESS_SECTION, imported.outcomes)
-    if not settings.is_enabled:
-        settings.close(because="nvdspreprocess is switched off")
-        return
-    named = settings.text("config-file") or settings.text("config-file-path")
-    settings.close()
-    if not named:
-        raise section.place.error(f"[{section.name}] names no config-file")
-    found = imported.read(section.place.file.parent / named, named_by=f"[{section.name}] config-file")
+    found = imported.read_named(section, PREPROCESS_SECTION, plugin="nvdspreprocess")
     if found is not None:
         _add_file(found, imported)
 
