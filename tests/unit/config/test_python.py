@@ -17,7 +17,7 @@ WRONG: dict[str, tuple[Callable[..., object], dict[str, object], str]] = {
     "unknown": (
         Track,
         {"xyz": 1},
-        "Track: xyz: there is no such option. Allowed: algorithm, untracked, ",
+        "Track: xyz: there is no such option. Allowed: algorithm, untracked, class_votes, tracker_confidence, fol",
     ),
     "a near one": (
         Detect,
