@@ -220,6 +220,14 @@ def test_a_line_shows_which_side_is_in_and_turns_around(editor: Editor) -> None:
     assert editor.rules()["road"] == {"from": [0.9, 0.6], "to": [0.1, 0.6]}
 
 
+def test_a_corner_is_set_under_what_is_said_of_the_stream(editor: Editor) -> None:
+    editor.page.route_web_socket("**/live*", lambda _: None)  # the note stays in the middle of the image
+    editor.open()
+    editor.page.wait_for_selector(".player-note")
+    editor.draw("New zone", [(0.1, 0.1), (0.5, 0.5)])
+    until(editor.page, "document.querySelectorAll('.drawing .handle-dot').length === 2")
+
+
 def test_what_is_wrong_is_said_before_it_is_sent(editor: Editor) -> None:
     editor.open()
     page = editor.page
