@@ -115,6 +115,12 @@ class Publish(Element):
         elif self.hls is not None:
             yield from path_problems(self, self.hls, context=context, shareable=True, key="hls")
 
+    def reason_against_processes(self) -> str | None:
+        """A push and the files of `hls` are those of one stream; a port, or the server of the run, is there once."""
+        if self.rtsp is not None:
+            return "`rtsp` serves all its streams at one port"
+        return "`web` serves all its streams on one page" if self.web else None
+
     def build(self, site: Site) -> Sink:
         """Make the publisher and start its servers. Raises OutputError when a port is taken."""
         return Publisher(self, site=site)

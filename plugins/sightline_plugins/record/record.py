@@ -32,7 +32,7 @@ from sightline.media.time import Duration
 from sightline_plugins.encode.settings import CONTAINERS
 from sightline_plugins.rules.names import RuleName, is_of_rule
 from sightline_plugins.sinks.files import STREAM, path_problems
-from sightline_plugins.sinks.retention import Keep
+from sightline_plugins.sinks.retention import KEEPS_FOR_ALL, Keep
 
 if TYPE_CHECKING:
     from sightline_plugins.record.stream_recorder import StreamRecorder
@@ -152,6 +152,10 @@ class Record(Element):
         if _TIME not in self.path:
             yield Problem("recordings would have one name: put {time} into the path", ("path",))
         yield from path_problems(self, self.path, context=context, shareable=False, known=(STREAM, _TIME))
+
+    def reason_against_processes(self) -> str | None:
+        """Recordings are files of one stream, which its worker writes; what `keep` limits are those of all streams."""
+        return None if self.keep is None else KEEPS_FOR_ALL
 
     def build(self, site: Site) -> Recorder:
         """Make the recorder; sources keep their packets from now on."""

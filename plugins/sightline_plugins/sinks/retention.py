@@ -24,6 +24,8 @@ _PLACEHOLDER = re.compile(r"\{[a-z]+\}")
 _SAFE_NAME = r"[A-Za-z0-9._-]+"
 _FREE_SHARE = 50
 _FREE_BYTES = 256_000_000
+KEEPS_FOR_ALL = "`keep` limits the files of all its streams together"
+"""Why a step with limits cannot be part of a run in several processes."""
 
 
 class Keep(Described):

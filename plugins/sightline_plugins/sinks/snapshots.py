@@ -17,7 +17,7 @@ from sightline.graph.fields import Fraction
 from sightline.media import Batch, Frame, FrameView, Objects, Stream
 from sightline.media.time import Duration
 from sightline_plugins.sinks.files import STREAM, Degradation, path_problems
-from sightline_plugins.sinks.retention import FileNames, Keep, Retention
+from sightline_plugins.sinks.retention import KEEPS_FOR_ALL, FileNames, Keep, Retention
 
 Image = npt.NDArray[np.uint8]
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -99,6 +99,10 @@ class Snapshots(Element):
             yield Problem("{track} has a meaning with crop or on: track only", ("path",))
         known = (STREAM, FRAME, TRACK)
         yield from path_problems(self, self.path, context=context, shareable=False, known=known)
+
+    def reason_against_processes(self) -> str | None:
+        """Images are files of one stream, which its worker writes; what `keep` limits are those of all streams."""
+        return None if self.keep is None else KEEPS_FOR_ALL
 
     def build(self, site: Site) -> SnapshotWriter:
         """Make the writer."""

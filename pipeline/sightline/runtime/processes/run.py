@@ -280,9 +280,11 @@ class ProcessRunner:
         raise ConfigurationError("a frame cannot be inspected in a run in several processes: leave `processes` out")
 
     def record(self, stream: str, *, step: str | None, before_ns: int | None, after_ns: int | None) -> int:
-        """Return 0: steps that record cannot be part of a run in several processes."""
-        del stream, step, before_ns, after_ns
-        return 0
+        """Ask the steps that record on request, or one of them, to record a stream; return how many do."""
+        share = self._placed.get(stream)
+        if share is None:
+            return 0
+        return share.ask("record", stream, step=step, before_ns=before_ns, after_ns=after_ns) or 0
 
     def reset_counts(self, element_id: str, *, stream: str | None) -> int:
         """Let the counts of an element begin anew, in all workers; return how many operators count."""
