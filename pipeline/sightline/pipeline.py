@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from sightline.control.configuration import Configuration
 from sightline.control.control import Change, Control, Edit, Source
 from sightline.devices import Device, DeviceKind
-from sightline.devices.discovery import take_device
 from sightline.errors import ConfigurationError
 from sightline.graph import (
     BatchOptions,
@@ -30,21 +29,19 @@ from sightline.graph import (
     TelemetryOptions,
 )
 from sightline.graph.site import SystemClock
+from sightline.launch import Launch, Surroundings
 from sightline.media import Batch, Event, FrameView
 from sightline.media.time import parse_duration_ns
 from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.iteration import each_frame, each_frame_in_event_loop, end, end_because_of
-from sightline.runtime.run import Run
-from sightline.runtime.runner import BatchListener, Runner
-from sightline.runtime.scheduling.link import Item, Link
+from sightline.runtime.listeners import Listeners
+from sightline.runtime.run import BatchListener, Run
 from sightline.runtime.scheduling.order import BatchOrder
 from sightline.runtime.sources.manager import PendingChange
 from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.counters import DeliveryStats
 from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunLayout, RunView, StreamStatus
-from sightline.runtime.tracing import Telemetry
-from sightline.runtime.watchdog import Watch
 
 if TYPE_CHECKING:
     from typing import Self
@@ -117,9 +114,7 @@ class Pipeline:
         """What its steps serve over HTTP, while `sightline.server.listen` serves the pipeline."""
         self.packets = Packets()
         """The encoded images of its streams, as far as somebody wants them."""
-        self._listeners: list[Callable[[Message], None]] = []
-        self._event_listeners: list[Callable[[Batch, Sequence[Event]], None]] = []
-        self._batch_listeners: list[BatchListener] = []
+        self._listeners = Listeners()
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
         self._control = self._control_of(description)
         self._file: ConfigurationFile | None = None
@@ -190,7 +185,7 @@ class Pipeline:
         """Call `listener` with every message, from the pipeline's threads: it must be quick. What it raises is logged
         and stops nothing.
         """
-        self._listeners.append(listener)
+        self._listeners.of_messages.append(listener)
 
     def on_state(self, listener: Callable[[Message], None]) -> None:
         """Call `listener` with the messages about a change of a stream's state: `message.stream` is now in
@@ -219,7 +214,7 @@ class Pipeline:
         ...     {"lines": {"gate_in": {"from": [0.1, 0.6], "to": [0.9, 0.6]}}}])
         >>> pipeline.on_events(lambda batch, events: print([event.data["direction"] for event in events]))
         """
-        self._event_listeners.append(listener)
+        self._listeners.of_events.append(listener)
 
     def on_batches(self, listener: BatchListener) -> None:
         """Call `listener` with each batch that has passed all steps, whatever these are by then, and the monotonic
@@ -230,7 +225,7 @@ class Pipeline:
         >>> pipeline = Pipeline(sources={"test": {"pattern": "bars", "frames": 3}})
         >>> pipeline.on_batches(lambda batch, arrivals_ns: print([frame.index for frame in batch.frames]))
         """
-        self._batch_listeners.append(listener)
+        self._listeners.of_batches.append(listener)
 
     def probe(self, element_id: str, probe: Callable[[Batch], None]) -> None:
         """Call `probe` with every batch that leaves an element (`detect-1`); it must not change the batch. What it
@@ -263,7 +258,7 @@ class Pipeline:
         can be read (when only some cannot, the report and messages say so).
         """
         try:
-            return self._begin(Limits(frames, duration_ns), consumer=None, fresh=fresh, record=record).wait()
+            return self._begin(Launch(Limits(frames, duration_ns), fresh=fresh, record=record)).wait()
         except KeyboardInterrupt as interrupt:
             if self._runner is not None:
                 end_because_of(interrupt, self._runner)
@@ -282,9 +277,8 @@ class Pipeline:
         """Run in the background, as `run` does. Raises ConfigurationError before anything runs, also when it is running
         already. A replay gives the `order` of the batches that were recorded, and the `inspection` of a frame.
         """
-        self._begin(
-            Limits(frames, duration_ns), consumer=None, fresh=fresh, record=record, order=order, inspection=inspection
-        )
+        limits = Limits(frames, duration_ns)
+        self._begin(Launch(limits, fresh=fresh, record=record, order=order, inspection=inspection))
 
     def stop(self) -> None:
         """Stop the sources, finish what is under way, close the outputs; from any thread, also while `start` works.
@@ -532,13 +526,13 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[FrameView]:
         """Run, and yield every frame with what was found on it; raises as `run` does."""
-        return each_frame(lambda link: self._begin(Limits(), consumer=link))
+        return each_frame(lambda link: self._begin(Launch(consumer=link)))
 
     def __aiter__(self) -> AsyncIterator[FrameView]:
         """Run, and yield every frame, without blocking the event loop; raises as `run` does. Cancelling the task stops
         the pipeline and waits for its end.
         """
-        return each_frame_in_event_loop(lambda link: self._begin(Limits(), consumer=link))
+        return each_frame_in_event_loop(lambda link: self._begin(Launch(consumer=link)))
 
     def _control_of(self, description: PipelineDescription) -> Control:
         given = Device(DeviceKind.CUDA, self._gpus[0].index) if self._gpus else None
@@ -550,100 +544,20 @@ class Pipeline:
             raise ConfigurationError(f"the stream {stream!r} is not read: start the pipeline first")
         return runner
 
-    def _begin(
-        self,
-        limits: Limits,
-        *,
-        consumer: Link[Item] | None,
-        fresh: bool = False,
-        record: str | os.PathLike[str] | None = None,
-        order: BatchOrder | None = None,
-        inspection: FrameInspection | None = None,
-    ) -> Run:
-        def make(description: PipelineDescription, watches: tuple[Watch, ...]) -> Run:
-            if (count := description.process_count) > 1:
-                self._check_processes(consumer=consumer, record=record, order=order)
-                from sightline.runtime.processes.run import ProcessRunner
-
-                return ProcessRunner(
-                    description,
-                    count=count,
-                    outputs=Outputs(self._outputs_root),
-                    clock=self._clock,
-                    post=self._post,
-                    mounts=self.mounts,
-                    limits=limits,
-                    watches=watches,
-                    on_events=self._report_events if self._event_listeners else None,
-                    on_batch=self._report_batch if self._batch_listeners else None,
-                    fresh=fresh,
-                )
-            device = take_device(description.device, given=self._gpus)
-            return Runner(
-                description,
-                device=device,
-                outputs=Outputs(self._outputs_root),
-                clock=self._clock,
-                post=self._post,
-                probes=self._probes,
-                mounts=self.mounts,
-                packets=self.packets,
-                limits=limits,
-                consumer=consumer,
-                watches=watches,
-                on_events=self._report_events if self._event_listeners else None,
-                on_batch=self._report_batch if self._batch_listeners else None,
-                telemetry=self._telemetry_of(description),
-                fresh=fresh,
-                record=None if record is None else os.fspath(record),
-                order=order,
-                inspection=inspection,
-            )
-
-        return self._control.begin(make)
-
-    def _check_processes(
-        self, *, consumer: Link[Item] | None, record: str | os.PathLike[str] | None, order: BatchOrder | None
-    ) -> None:
-        """Raises ConfigurationError for what a run in several processes cannot do, because frames stay in them."""
-        refused = {
-            "frames cannot be iterated over": consumer is not None,
-            "it cannot be recorded": record is not None,
-            "a recorded run cannot be replayed": order is not None,
-            "probes cannot be called": bool(self._probes),
-            "open GPUs cannot be given": bool(self._gpus),
-            "the clock cannot be replaced": not isinstance(self._clock, SystemClock),
-        }
-        for what, is_wanted in refused.items():
-            if is_wanted:
-                raise ConfigurationError(f"{what} when the pipeline runs in several processes: leave `processes` out")
-
-    def _telemetry_of(self, description: PipelineDescription) -> Telemetry | None:
-        if description.telemetry is None:
-            return None
-        from sightline.telemetry.run import RunTelemetry
-
-        return RunTelemetry(description.telemetry, pipeline=description.name, post=self._post)
+    def _begin(self, launch: Launch) -> Run:
+        around = Surroundings(
+            outputs_root=self._outputs_root,
+            clock=self._clock,
+            gpus=self._gpus,
+            mounts=self.mounts,
+            packets=self.packets,
+            probes=self._probes,
+            listeners=self._listeners,
+            post=self._post,
+        )
+        return self._control.begin(lambda description, watches: launch.make(description, around, watches))
 
     def _post(self, message: Message) -> None:
-        for listener in self._listeners:
-            try:
-                listener(message)
-            except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
-                _LOG.exception("a listener failed on the message %r", message.text)
+        self._listeners.post(message)
         if message.kind is MessageKind.CANARY_PROVED and message.element and message.data.get("promotes"):
             self._control.promote(message.element, prove_ns=parse_duration_ns(_PROVE))
-
-    def _report_events(self, batch: Batch, events: Sequence[Event]) -> None:
-        for listener in self._event_listeners:
-            try:
-                listener(batch, events)
-            except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
-                _LOG.exception("a listener failed on %d events of %s", len(events), events[0].step)
-
-    def _report_batch(self, batch: Batch, arrivals_ns: Sequence[int]) -> None:
-        for listener in self._batch_listeners:
-            try:
-                listener(batch, arrivals_ns)
-            except Exception:  # noqa: BLE001  the boundary to foreign code; logged with its traceback
-                _LOG.exception("a listener failed on a batch of %d frames", len(batch))

@@ -50,7 +50,7 @@ class Trial:
         self._live = frozenset(live) - self._fresh
         self._prove_ns = prove_ns
         self._end_ns = monotonic_ns() + prove_ns
-        self._failures = runner.elements.failures()
+        self._failures = runner.failures()
 
     @property
     def seconds_left(self) -> float:
@@ -64,7 +64,7 @@ class Trial:
         if not self.runner.running:
             return True
         seconds_over = (monotonic_ns() - self._end_ns) / 1e9
-        return seconds_over >= 0 and not self.runner.elements.slow_calls(seconds=seconds_over)
+        return seconds_over >= 0 and not self.runner.slow_calls(seconds=seconds_over)
 
     def failure(self) -> ChangeReverted | None:
         """Return why it has failed; None when nothing is wrong, or is not known to be yet."""
@@ -79,7 +79,7 @@ class Trial:
         return self._failure_at_the_end() if not self.seconds_left else None
 
     def _failure_at_the_end(self) -> ChangeReverted | None:
-        for element_id, seconds in self.runner.elements.slow_calls(seconds=watchdog.STUCK_SECONDS).items():
+        for element_id, seconds in self.runner.slow_calls(seconds=watchdog.STUCK_SECONDS).items():
             self.is_stuck = True
             return _reverted(f"element {element_id!r} has not returned for {seconds:.0f} s", element=element_id)
         for name, stream in self.runner.streams().items():
@@ -94,7 +94,7 @@ class Trial:
         return self._failure_on_every_frame()
 
     def _failure_on_every_frame(self) -> ChangeReverted | None:
-        for element_id, now in self.runner.elements.failures().items():
+        for element_id, now in self.runner.failures().items():
             counted = now.since(self._failures.get(element_id))
             if 0 < counted.calls <= counted.failed:
                 return _reverted(f"a step fails on every frame: {counted.last}", element=element_id)

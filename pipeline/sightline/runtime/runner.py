@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import Event, Lock
+from threading import Lock
 from typing import Any
 
 from sightline.devices.discovery import DeviceInUse
-from sightline.errors import OperatorError, StreamError
+from sightline.errors import OperatorError
 from sightline.graph import (
     BatchOptions,
     Element,
@@ -25,13 +25,13 @@ from sightline.graph import (
 )
 from sightline.graph.site import Clock
 from sightline.media import Batch, Stream
-from sightline.runtime.delivery.outbox import OutboxLimits, RunOutbox
 from sightline.runtime.gpu_memory import too_little_memory
 from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.probation import Probation
 from sightline.runtime.recording.recorder import RunRecorder
+from sightline.runtime.run import STOP_LINGER_NS, BatchListener, Run
 from sightline.runtime.run_stats import RunStats
-from sightline.runtime.scheduling.element_totals import ElementTotals
+from sightline.runtime.scheduling.element_totals import Failures
 from sightline.runtime.scheduling.factory import OperatorFactory
 from sightline.runtime.scheduling.lanes import Lane, Lanes, Rebuilt, sites_of
 from sightline.runtime.scheduling.link import Item, Link, WorkItem
@@ -42,28 +42,20 @@ from sightline.runtime.sources.examples import examples_of
 from sightline.runtime.sources.manager import PendingChange, StreamManager
 from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.state.keeper import StateKeeper
-from sightline.runtime.stats.counters import DeliveryStats, DropReason, StreamStats
+from sightline.runtime.stats.counters import DropReason, StreamStats
 from sightline.runtime.stats.overload import OverloadMonitor
 from sightline.runtime.stats.report import Report
-from sightline.runtime.stats.snapshot import RunLayout, RunView, StreamStatus
+from sightline.runtime.stats.snapshot import RunLayout, RunView
 from sightline.runtime.tracing import Telemetry
 from sightline.runtime.watchdog import Watch, Watchdog
 
-BatchListener = Callable[[Batch, Sequence[int]], None]
-"""Gets batches that have passed all steps, and the monotonic times (nanoseconds) at which their frames arrived."""
-STOP_LINGER_NS = 1_000_000_000
-"""How long a run that is stopped waits for records to be delivered."""
 _TELEMETRY_SECONDS = 2.0
 """How long the end of a run waits for its last telemetry to be sent."""
 
 
-class Runner:
-    """Runs a description once.
+class Runner(Run):
+    """Runs a description once, in this process.
 
-    `start` builds everything and raises what is wrong; `wait` returns the report when the run is over and raises the
-    first error of an operator, or the error of the streams when none could be read. `stop` and `abort` may be called
-    from any thread at any time, also while `start` builds: the run then ends as soon as it has begun. Streams may be
-    added and removed at any time, and steps replaced. `report` is set when `wait` has seen the end, whatever it was.
     `watches` are started and stopped with the run. `fresh` says to leave what the last run has saved of its state.
     `record` is the file that the run is recorded in, `order` that of the batches of a run that is replayed, and
     `inspection` that of a frame of it. `former` are the counts of streams that go on where another process has ended.
@@ -94,38 +86,19 @@ class Runner:
         inspection: FrameInspection | None = None,
         former: Sequence[StreamStats] = (),
     ) -> None:
-        self._description = description
+        super().__init__(description, outputs=outputs, clock=clock, post=post)
         self._device = device
-        self._outputs = outputs
-        self._clock = clock
         self._mounts = mounts
         self._packets = packets
-        self._post_outside = post
         self._consumer = consumer
         self._on_batch = on_batch
         self._watches = watches
         self._telemetry = telemetry
         self._stays = description.stays and limits == Limits()
         self._batch = description.batch
-        self._error: BaseException | None = None
-        self._error_lock, self._inspecting = Lock(), Lock()
-        self._begun = Event()
-        self.has_streams = False
-        self._could_begin = True
-        self._is_stopped = self._is_aborted = self._is_over = self._is_kept_open = False
-        self._finishing = Lock()
-        self.report: Report | None = None
-        options = description.outbox
+        self._inspecting = Lock()
+        self._is_stopped = self._is_kept_open = False
         self.probation = Probation(hold=lambda: self._lanes.suspend())
-        """What operators did wrong while changes of the run were on probation."""
-        self._outbox = RunOutbox(
-            outputs.path(description.outbox_path),
-            outputs=outputs,
-            clock=clock,
-            post=self._post_of_element,
-            limits=OutboxLimits(options.size, options.age),
-        )
-        self._outbox.linger(at_most_ns=options.linger)
         self._keeper = self._make_keeper(fresh=fresh)
         self._lanes = self._make_lanes(probes, on_events, order)
         self._lanes.inspect(inspection)
@@ -210,44 +183,6 @@ class Runner:
     def device(self) -> DeviceInUse:
         """Where it runs."""
         return self._device
-
-    @property
-    def error(self) -> BaseException | None:
-        """What the run ends with; None as long as nothing has failed."""
-        return self._error
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended; true before it has begun, too."""
-        return not self._is_over
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the start is over, successfully or not; takes no lock."""
-        return self._begun.is_set()
-
-    def wait(self) -> Report:
-        """Wait for the end and return the report. Raises the error of the run. May be called again, from any thread."""
-        self._begun.wait()
-        if not self._could_begin and self._error is not None:
-            raise self._error
-        self._wait_for_lanes()
-        with self._finishing:
-            report = self.report = self.report or self._finish()
-        if self._error is not None:
-            raise self._error
-        return report
-
-    def status(self) -> tuple[StreamStatus, ...]:
-        """Return the state of every stream; empty before the start."""
-        if not self._begun.is_set():
-            return ()
-        now = self._clock.monotonic_ns()
-        return tuple(StreamStatus.of(stream, now_ns=now) for stream in self._manager.present)
-
-    def deliveries(self) -> tuple[DeliveryStats, ...]:
-        """Return what was delivered to each destination; it goes on counting."""
-        return self._outbox.stats
 
     def view(self) -> RunView:
         """Return the run at this moment; from any thread."""
@@ -352,18 +287,20 @@ class Runner:
         """Go on after an error for which frames wait in front of the steps."""
         self._lanes.resume()
 
-    def streams(self) -> Mapping[str, StreamStats]:
-        """Return the stats of the present streams by name; they go on counting."""
-        return {one.stream.name: one for one in self._manager.present}
-
     def has_come(self, name: str) -> bool:
         """Whether a frame of the present source of a stream has come."""
         return self._manager.has_come(name)
 
-    @property
-    def elements(self) -> ElementTotals:
-        """What the elements of all lanes do and have counted."""
-        return self._lanes.elements
+    def failures(self) -> Mapping[str, Failures]:
+        """Return how often the present steps have failed that may be skipped, by their ids."""
+        return self._lanes.elements.failures()
+
+    def slow_calls(self, *, seconds: float) -> Mapping[str, float]:
+        """Return the steps that have been in the same call for longer, and for how long, in seconds."""
+        return self._lanes.elements.slow_calls(seconds=seconds)
+
+    def _present(self) -> Iterable[StreamStats]:
+        return self._manager.present
 
     def _finish(self) -> Report:
         self._watchdog.stop()
@@ -383,10 +320,7 @@ class Runner:
         self._stop_telemetry(seconds=0.0 if self._is_aborted else _TELEMETRY_SECONDS)
         report = self._stats.report()
         self._device.let_go()
-        if self._error is None and report.streams and len(report.failed_streams) == len(report.streams):
-            self._error = StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
-        self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
-        return report
+        return self._conclude(report)
 
     def _undo(self, error: BaseException) -> None:
         """Release everything although not all of it was started."""
@@ -394,7 +328,7 @@ class Runner:
         self.abort()
         self._lanes.discard()
         if self._lanes.is_running:
-            self._wait_for_lanes()
+            self._wait_for_end()
         self._close_state()
         if self._recorder is not None:
             self._recorder.end()
@@ -427,7 +361,7 @@ class Runner:
         if self._telemetry is not None:
             self._telemetry.stop(seconds=seconds)
 
-    def _wait_for_lanes(self) -> None:
+    def _wait_for_end(self) -> None:
         for steps in self._lanes.wait():
             self._post(Message(MessageKind.WARNING, f"{steps}: did not stop, and is left behind with its outputs open"))
 
@@ -487,11 +421,6 @@ class Runner:
         )
         site = replace(site, examples=examples_of(self._description.sources, site))
         return Lanes(sites_of(self._device, site), factory=factory, events=self, consumer=self._consumer, order=order)
-
-    def _post(self, message: Message) -> None:
-        """Post a message to the application, and to the steps that send such."""
-        self._post_outside(message)
-        self._outbox.hear(message)
 
     def _post_of_element(self, message: Message) -> None:
         """Post a message of a part of the run; remember outputs that are not whole, and changes that have failed."""
@@ -553,12 +482,3 @@ class Runner:
         """End a stream on which a step fails again and again, unless a change is on probation: then that has failed."""
         if not self.takes(error):
             self._manager.fail(stream, error, details)
-
-    def failed(self, error: BaseException) -> None:
-        """Stop the run because of its first error."""
-        with self._error_lock:
-            if self._error is not None:
-                return
-            self._error = error
-        self._post(Message(MessageKind.ERROR, str(error)))
-        self.stop()

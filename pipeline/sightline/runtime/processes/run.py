@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from threading import Event as Flag
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any
 
 from sightline.devices import Device, DeviceKind
 from sightline.devices.discovery import choose_device
-from sightline.errors import ConfigurationError, OperatorError, StreamError
+from sightline.errors import ConfigurationError, OperatorError
 from sightline.graph import (
     BatchOptions,
     Clock,
@@ -27,28 +26,29 @@ from sightline.graph import (
     SourceElement,
     Step,
 )
-from sightline.media import Event, Stream
+from sightline.media import Stream
 from sightline.redaction import redact
-from sightline.runtime.delivery.outbox import OutboxLimits, RunOutbox
 from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.probation import Probation
 from sightline.runtime.processes.assignment import Assignment, ToldError, share_of
-from sightline.runtime.processes.channel import ChannelClosed, Letter
+from sightline.runtime.processes.channel import Letter
+from sightline.runtime.processes.inbox import Inbox
 from sightline.runtime.processes.main_steps import MainSteps
 from sightline.runtime.processes.merged import Counted, merged_report, merged_view
-from sightline.runtime.processes.results import Results
+from sightline.runtime.processes.placement import Placement
 from sightline.runtime.processes.share import Share, Watching
-from sightline.runtime.processes.streams import Done, RunStreams
+from sightline.runtime.processes.spare import Spare
+from sightline.runtime.processes.streams import RunStreams
 from sightline.runtime.processes.worker import WorkerProcess
-from sightline.runtime.runner import STOP_LINGER_NS, BatchListener
-from sightline.runtime.scheduling.element_totals import ElementTotals
+from sightline.runtime.run import STOP_LINGER_NS, BatchListener, Run
+from sightline.runtime.scheduling.element_totals import Failures
 from sightline.runtime.scheduling.lanes import Rebuilt
 from sightline.runtime.scheduling.rule_findings import EventListener
 from sightline.runtime.sources.manager import PendingChange
 from sightline.runtime.sources.supervisor import Limits
-from sightline.runtime.stats.counters import DeliveryStats, StreamStats
+from sightline.runtime.stats.counters import StreamStats
 from sightline.runtime.stats.report import Report
-from sightline.runtime.stats.snapshot import RunLayout, RunView, StreamStatus
+from sightline.runtime.stats.snapshot import RunLayout, RunView
 from sightline.runtime.watchdog import Watch
 
 _LOOK_SECONDS = 0.5
@@ -56,8 +56,8 @@ _MOST_FRUITLESS = 5
 """After so many workers in a row that have failed without having processed a frame, their files are given up."""
 
 
-class ProcessRunner:
-    """Runs a description once, in workers that each read some of its streams; the face is that of `Runner`.
+class ProcessRunner(Run):
+    """Runs a description once, in workers that each read some of its streams.
 
     Each worker is a process with a `Runner` of its own. It decodes, infers, tracks and applies rules. What sinks that
     need results alone would get goes to this process, which has their operators: so files, connections and the outbox
@@ -79,36 +79,20 @@ class ProcessRunner:
         on_batch: BatchListener | None = None,
         fresh: bool = False,
     ) -> None:
-        self._description, self._outputs, self._clock = description, outputs, clock
-        self._post_outside, self._mounts, self._limits, self._watches = post, mounts, limits, watches
+        super().__init__(description, outputs=outputs, clock=clock, post=post)
+        self._mounts, self._limits, self._watches = mounts, limits, watches
         self._on_events, self._on_batch, self._fresh = on_events, on_batch, fresh
-        self._lock, self._finishing, self._posting = RLock(), Lock(), Lock()
-        self._error: BaseException | None = None
-        self._begun, self._stopping = Flag(), Flag()
-        self._could_begin, self._is_aborted, self._is_over = True, False, False
-        self._told: set[tuple[MessageKind, str, str | None]] = set()
-        self.has_streams = False
-        self.report: Report | None = None
-        self.probation = Probation(hold=lambda: None)
-        """Steps cannot change while the run goes on, so that none is on probation."""
+        self._lock, self._stopping = RLock(), Flag()
+        self.probation = Probation(hold=lambda: None)  # steps cannot change while the run goes on
         self._lost_outputs: dict[str, str] = {}
         self._forwarded = {name: one for name, one in description.elements() if one.sink and one.results_only}
-        options = description.outbox
-        self._outbox = RunOutbox(
-            outputs.path(description.outbox_path),
-            outputs=outputs,
-            clock=clock,
-            post=self._post_of_element,
-            limits=OutboxLimits(options.size, options.age),
-        )
-        self._outbox.linger(at_most_ns=options.linger)
         self._steps: MainSteps | None = None
+        self._inbox: Inbox | None = None
         self._created_ns, self._begun_ns, self._cpu_begun_ns = clock.monotonic_ns(), 0, 0
         self._begun_epoch_ns = clock.epoch_ns()
         self._streams = RunStreams(description.sources, clock=clock, post=self._post)
         self._devices = _devices(description.device)
-        self._gpu_share = -(-count // len(self._devices)) if self._devices[0] != "cpu" else 1
-        self._spare: WorkerProcess | None = None
+        self._spare = Spare(gpu_share=-(-count // len(self._devices)) if self._devices[0] != "cpu" else 1)
         watching = Watching(description.processes.hang_timeout / 1e9, description.processes.memory_limit)
         self.shares = [
             Share(
@@ -122,21 +106,7 @@ class ProcessRunner:
         """The share of each worker."""
         self._ended: set[int] = set()
         self._running = 0
-        self._takers: Mapping[str, Callable[[Share, Any], None]] = {
-            "begun": self._take_begin,
-            "results": self._take_results,
-            "stream ended": self._take_stream_end,
-            "stream paused": self._take_stream_pause,
-            "done": self._take_done,
-            "events": self._take_events,
-            "view": self._take_view,
-            "message": self._take_message,
-            "ended": self._take_end,
-            "failed": self._take_failure,
-        }
-        self._placed: dict[str, Share] = {}
-        for index, (name, source) in enumerate(description.sources.items()):
-            self._place(name, source, self.shares[index % count])
+        self._placement = Placement(self.shares, description.sources)
         description.limit(outputs)
         _check_travels(description)
 
@@ -147,6 +117,14 @@ class ProcessRunner:
         try:
             self._steps = MainSteps(
                 self._forwarded, site=self._site(), on_error=self.failed, on_hopeless=self._fail_stream
+            )
+            self._inbox = Inbox(
+                steps=self._steps,
+                streams=self._streams,
+                post=self._post_of_element,
+                fail=self.failed,
+                on_events=self._on_events,
+                on_batch=self._on_batch,
             )
             self._cpu_begun_ns = time.process_time_ns()
             for share in self.shares:
@@ -183,63 +161,13 @@ class ProcessRunner:
         for share in self.shares:
             share.abort()
 
-    @property
-    def error(self) -> BaseException | None:
-        """What the run ends with; None as long as nothing has failed."""
-        return self._error
+    def failures(self) -> Mapping[str, Failures]:
+        """Return how often the steps of this process have failed that may be skipped, by their ids."""
+        return self._main_steps.elements.failures()
 
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended; true before it has begun, too."""
-        return not self._is_over
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the start is over, successfully or not."""
-        return self._begun.is_set()
-
-    @property
-    def elements(self) -> ElementTotals:
-        """What the steps of this process have counted."""
-        assert self._steps is not None
-        return self._steps.elements
-
-    def wait(self) -> Report:
-        """Wait for the end and return the report. Raises the error of the run. May be called again, from any thread."""
-        while not self._begun.wait(_LOOK_SECONDS):
-            pass
-        if not self._could_begin and self._error is not None:
-            raise self._error
-        self._wait_for_workers()
-        with self._finishing:
-            report = self.report = self.report or self._finish()
-        if self._error is not None:
-            raise self._error
-        return report
-
-    def failed(self, error: BaseException) -> None:
-        """Stop the run because of its first error."""
-        with self._lock:
-            if self._error is not None:
-                return
-            self._error = error
-        self._post(Message(MessageKind.ERROR, str(error)))
-        self.stop()
-
-    def status(self) -> tuple[StreamStatus, ...]:
-        """Return the state of every stream; empty before the start."""
-        if not self._begun.is_set():
-            return ()
-        now = self._clock.monotonic_ns()
-        return tuple(StreamStatus.of(one, now_ns=now) for one in self._streams.present)
-
-    def deliveries(self) -> tuple[DeliveryStats, ...]:
-        """Return what was delivered to each destination; it goes on counting."""
-        return self._outbox.stats
-
-    def streams(self) -> Mapping[str, StreamStats]:
-        """Return the latest stats of the present streams by name."""
-        return {one.stream.name: one for one in self._streams.present}
+    def slow_calls(self, *, seconds: float) -> Mapping[str, float]:
+        """Return the steps of this process that have been in the same call for longer, and for how long."""
+        return self._main_steps.elements.slow_calls(seconds=seconds)
 
     def has_come(self, name: str) -> bool:
         """Whether a frame of a stream has come."""
@@ -281,7 +209,7 @@ class ProcessRunner:
 
     def record(self, stream: str, *, step: str | None, before_ns: int | None, after_ns: int | None) -> int:
         """Ask the steps that record on request, or one of them, to record a stream; return how many do."""
-        share = self._placed.get(stream)
+        share = self._placement.of(stream)
         if share is None:
             return 0
         return share.ask("record", stream, step=step, before_ns=before_ns, after_ns=after_ns) or 0
@@ -301,15 +229,12 @@ class ProcessRunner:
         self._outputs.protect_inputs(source, of=f"the source {name!r}")
         self._streams.check_free(name)
         with self._lock:
-            alive = [one for one in self.shares if one.running and not one.is_stopping]
-            if not alive:
+            share = self._placement.share_for(name)
+            if share is None:
                 raise ConfigurationError(f"the stream {name!r} cannot come any more: the pipeline is at its end")
-            share = self._placed.get(name)
-            if share not in alive:  # a name that comes again goes on where its counts are
-                share = min(alive, key=lambda one: (round(one.load, 1), len(one.sources)))
             with share.lock:
                 self._streams.add(name, source)
-                self._place(name, source, share)
+                self._placement.place(name, source, share)
                 return share.request("add_source", name, source)
 
     def remove_source(self, name: str) -> PendingChange:
@@ -371,13 +296,7 @@ class ProcessRunner:
 
     def process(self) -> WorkerProcess:
         """Return the spare process, which has imported everything, or else a new one. Raises OSError."""
-        with self._lock:
-            spare, self._spare = self._spare, None
-        if spare is not None and spare.is_alive:
-            return spare
-        if spare is not None:
-            spare.close()
-        return WorkerProcess(gpu_share=self._gpu_share)
+        return self._spare.take()
 
     def has_work(self, share: Share) -> bool:
         """Whether a worker is to be started: it has streams that have not ended, or others may come."""
@@ -403,67 +322,20 @@ class ProcessRunner:
 
     def take(self, share: Share, letter: Letter) -> None:
         """Take a letter of a worker, in the thread of its share."""
-        take = self._takers.get(letter.kind)
-        if take is not None:
-            take(share, letter.content)
+        if letter.kind == "begun":
+            self._take_begin()
+        elif self._inbox is not None:
+            self._inbox.take(share, letter)
 
-    def _take_results(self, _: Share, content: tuple[str, Results]) -> None:
-        self._main_steps.process(*content)
-
-    def _take_stream_end(self, _: Share, content: tuple[str, str, bool]) -> None:
-        element_id, name, live = content
-        self._main_steps.end_stream(element_id, Stream(name, live=live))
-
-    def _take_stream_pause(self, _: Share, content: tuple[str, str, bool]) -> None:
-        element_id, name, live = content
-        self._main_steps.pause_stream(element_id, Stream(name, live=live))
-
-    def _take_done(self, share: Share, content: tuple[Mapping[str, Done], Any]) -> None:
-        counts, shown = content
-        share.progress += self._streams.done(counts)
-        if shown is not None and self._on_batch is not None:
-            results, arrivals_ns = shown
-            self._on_batch(results.batch(), arrivals_ns)
-
-    def _take_events(self, _: Share, content: tuple[Results, Sequence[Event]]) -> None:
-        if self._on_events is not None:
-            self._on_events(content[0].batch(), content[1])
-
-    def _take_view(self, share: Share, content: tuple[RunView, int, tuple[Path, ...]]) -> None:
-        share.view, cpu_ns, files = content
-        share.files = tuple(dict.fromkeys((*share.files, *files)))
-        share.note_cpu(cpu_ns)
-        self._streams.update(share.view.streams)
-
-    def _take_begin(self, _: Share, __: str) -> None:
+    def _take_begin(self) -> None:
         """Note that a worker runs: frames are counted from the first on."""
         with self._lock:
             if not self._begun_ns:
                 self._begun_ns, self._begun_epoch_ns = self._clock.monotonic_ns(), self._clock.epoch_ns()
             self._running += 1
             is_complete = self._running >= len(self.shares)
-        if is_complete:
-            self._renew_spare()
-
-    def _take_message(self, _: Share, message: Message) -> None:
-        """Pass on a message of a worker; what several report alike, of no stream, is passed on once."""
-        if message.stream is None:
-            key = (message.kind, message.text, message.element)
-            with self._posting:
-                if key in self._told:
-                    return
-                self._told.add(key)
-        self._post_of_element(message)
-
-    def _take_end(self, share: Share, content: tuple[RunView, Report | None, ToldError | None]) -> None:
-        share.view, share.report, told = content
-        if share.report is not None:
-            self._streams.update(share.report.streams)
-        if told is not None:
-            self.failed(told.error())
-
-    def _take_failure(self, _: Share, told: ToldError) -> None:
-        self.failed(told.error())
+        if is_complete and self._is_live and not self._stopping.is_set():
+            self._spare.renew(self._description.steps, tuple(self._description.sources.values()))
 
     def lost(self, share: Share, reason: str, *, delay_seconds: float) -> None:
         """Count what a worker has lost, report it, and give up the files that no worker gets any further with."""
@@ -489,22 +361,6 @@ class ProcessRunner:
             self._ended.add(share.number)
             self._is_over = len(self._ended) == len(self.shares)
 
-    def _renew_spare(self) -> None:
-        """Keep a process ready that can take over from a worker at once, for streams that do not wait."""
-        if not self._is_live or self._stopping.is_set() or self._spare is not None:
-            return
-        with suppress(OSError, ChannelClosed):
-            spare = WorkerProcess(gpu_share=self._gpu_share)
-            spare.channel.send("prepare", (self._description.steps, tuple(self._description.sources.values())))
-            with self._lock:
-                former, self._spare = self._spare, spare
-            _discard(former)
-
-    def _discard_spare(self) -> None:
-        with self._lock:
-            spare, self._spare = self._spare, None
-        _discard(spare)
-
     @property
     def _is_live(self) -> bool:
         return self._description.stays or any(one.live for one in self._description.sources.values())
@@ -514,13 +370,11 @@ class ProcessRunner:
         assert self._steps is not None
         return self._steps
 
-    def _place(self, name: str, source: SourceElement, share: Share) -> None:
-        share.sources[name] = source
-        self._placed[name] = share
-
     def _share_of(self, name: str) -> Share:
         self._streams.check_present(name)
-        return self._placed[name]
+        share = self._placement.of(name)
+        assert share is not None  # a stream that is present was placed
+        return share
 
     def _site(self) -> Site:
         description = self._description
@@ -543,13 +397,9 @@ class ProcessRunner:
         return None
 
     def _fail_stream(self, stream: Stream, error: OperatorError, details: str) -> None:
-        share = self._placed.get(stream.name)
+        share = self._placement.of(stream.name)
         if share is not None:
             share.fail_stream(((stream.name, stream.live), ToldError.of(error), details))
-
-    def _post(self, message: Message) -> None:
-        self._post_outside(message)
-        self._outbox.hear(message)
 
     def _post_of_element(self, message: Message) -> None:
         if message.kind is MessageKind.SINK_DEGRADED and message.element is not None:
@@ -565,7 +415,10 @@ class ProcessRunner:
     def _order(self) -> list[str]:
         return [name for name, _ in self._description.elements()]
 
-    def _wait_for_workers(self) -> None:
+    def _present(self) -> Iterable[StreamStats]:
+        return self._streams.present
+
+    def _wait_for_end(self) -> None:
         for share in self.shares:
             while not share.wait(_LOOK_SECONDS):
                 pass
@@ -573,7 +426,7 @@ class ProcessRunner:
     def _finish(self) -> Report:
         for watch in self._watches:
             watch.stop()
-        self._discard_spare()
+        self._spare.discard()
         self._main_steps.close(drained=not self._is_aborted)
         self._outbox.close()
         self._streams.finish()
@@ -600,11 +453,8 @@ class ProcessRunner:
         report = merged_report(
             self._counted(), head=head, main=self._main_stats(), main_totals=totals, order=self._order()
         )
-        if self._error is None and report.streams and len(report.failed_streams) == len(report.streams):
-            self._error = StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
         self._is_over = True
-        self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
-        return report
+        return self._conclude(report)
 
     def _undo(self, error: BaseException) -> None:
         self._error = self._error or error
@@ -613,7 +463,7 @@ class ProcessRunner:
             if share.ident is not None:
                 while not share.wait(_LOOK_SECONDS):
                     pass
-        self._discard_spare()
+        self._spare.discard()
         if self._steps is not None:
             self._steps.close(drained=False)
         self._outbox.close()
@@ -634,12 +484,6 @@ def _check_travels(description: PipelineDescription) -> None:
         if module == "__main__":
             text = f"{type(part).__name__} is defined in the program itself, which processes of a run do not import"
             raise ConfigurationError(f"{name}: {text}: move it to a module of its own")
-
-
-def _discard(process: WorkerProcess | None) -> None:
-    if process is not None:
-        process.kill()
-        process.close()
 
 
 def _devices(name: str) -> list[str]:
