@@ -55,7 +55,7 @@ class Launch:
     inspection: FrameInspection | None = None
 
     def make(self, description: PipelineDescription, around: Surroundings, watches: Sequence[Watch]) -> Run:
-        """Make the run. Raises DeviceUnavailable, and ConfigurationError for what a run in several processes cannot do."""
+        """Make the run. Raises DeviceUnavailable, and ConfigurationError for what several processes cannot do."""
         if description.process_count > 1:
             return self._in_several(description, around, watches)
         return Runner(
