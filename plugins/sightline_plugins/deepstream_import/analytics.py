@@ -22,6 +22,7 @@ from sightline_plugins.deepstream_import.tables.outputs import (
 _PROPERTY = "property"
 _SHARES = 5
 _MIN_WINDOW, _MAX_WINDOW = 4, 1000
+_MAX_STREAMS = 1000
 _RESERVED = ("id", "streams", "on_error", "pixels", "compat", "window", "gone")
 Points = list[list[float]]
 
@@ -48,6 +49,8 @@ def add_rules(found: Configuration, imported: Import) -> None:
     if imported.compat and window:
         settings.note("obj-cnt-win-in-ms", Outcome.TAKEN, "`window`, which is a number of frames there as well")
     settings.close()
+    if not imported.plan.streams:
+        _add_streams(found, imported)
     reader = _Reader(imported, (width, height), window if _MIN_WINDOW <= window <= _MAX_WINDOW else None)
     for name, inner in found.sections.items():
         kind = next((prefix for prefix in _GROUPS if name.startswith(prefix)), None)
@@ -68,6 +71,18 @@ def add_rules(found: Configuration, imported: Import) -> None:
             continue
         add(reader, group, [streams[int(number)]] if len(streams) > 1 else [])
         group.close()
+
+
+def _add_streams(found: Configuration, imported: Import) -> None:
+    """Add the streams that the groups of a file alone are about, where there are several."""
+    numbers = [name.rpartition("-")[2] for name in found.sections if name.startswith(tuple(_GROUPS))]
+    count = 1 + max((int(number) for number in numbers if number.isdigit()), default=0)
+    if 1 < count <= _MAX_STREAMS:
+        for number in range(count):
+            imported.plan.sources[f"source{number}"] = {"uri": f"video{number}.mp4"}
+        imported.outcomes.missing.append(
+            f"no source was found: put yours instead of `video0.mp4` to `video{count - 1}.mp4`"
+        )
 
 
 class _Reader:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sightline_plugins.deepstream_import.analytics import add_analytics, add_rules
+from sightline_plugins.deepstream_import.branches import limit_to_branches, with_files_of_branches
 from sightline_plugins.deepstream_import.elements import to_sections
 from sightline_plugins.deepstream_import.file_forms import read_configuration
 from sightline_plugins.deepstream_import.inference import add_model, add_model_file
@@ -14,6 +16,7 @@ from sightline_plugins.deepstream_import.outcomes import KeyOutcome, Outcome
 from sightline_plugins.deepstream_import.outputs import add_outputs, realtime_wanted
 from sightline_plugins.deepstream_import.plan import Import, Plan, Stage, duration, safe_name
 from sightline_plugins.deepstream_import.preprocess import add_regions
+from sightline_plugins.deepstream_import.sample_apps import is_sample_app, of_sample_app
 from sightline_plugins.deepstream_import.sections import Configuration, Section
 from sightline_plugins.deepstream_import.service_maker import SECTION, is_service_maker, nodes_of
 from sightline_plugins.deepstream_import.settings import Settings, refuses, report_unknown_section
@@ -21,26 +24,41 @@ from sightline_plugins.deepstream_import.source_text import Place
 from sightline_plugins.deepstream_import.sources import add_sources, output_folder
 from sightline_plugins.deepstream_import.tables.application import APPLICATION, IMAGE_SAVE, STREAMMUX, TESTS
 from sightline_plugins.deepstream_import.tables.inference import GIE
-from sightline_plugins.deepstream_import.tracking import add_tracker
+from sightline_plugins.deepstream_import.tracking import add_tracker, add_tracker_file, is_tracker
 
 _SECTIONS = (
     *("application", "tiled-display", "source-list", "source-attr-all", "source", "streammux", "osd", "tests"),
-    *("primary-gie", "tracker", "nvds-analytics", "pre-process", "message-converter", "img-save"),
+    *("primary-gie", "secondary-gie", "tracker", "nvds-analytics", "pre-process", "message-converter", "img-save"),
+    "meta-mux",
 )
-_NUMBERED = ("source", "sink", "primary-gie", "secondary-gie", "secondary-pre-process", "message-consumer")
+_NUMBERED = (
+    *("source", "sink", "primary-gie", "secondary-gie", "secondary-pre-process", "message-consumer"),
+    *("branch", "nvds-analytics"),
+)
 _OTHERS = {
     "ds-example": "a plugin to copy from: `apply` and `callback` run a function in Python",
     "audio-transform": "audio is not processed",
     "audio-classifier": "audio is not processed",
+    "video-template": "elements of compiled code are not run: `apply` and `callback` run a function in Python",
+    "segvisual": "`draw` shows the masks of `segment`",
+    "secondary-postprocess": "compiled code is not run: a head reads the outputs",
     "c2d-msg": "no messages are taken from brokers: the API and `sightline ctl` steer a pipeline",
     "source-config": "sources have options of their own, the same for files and cameras",
     "sensor-list": "streams have names: `sources` lists them",
-    "branch": "models run one after another: `parallel` runs steps beside each other",
-    "meta-mux": "results of all steps stay with their frame",
     "dewarper": "`dewarp` computes straight views of fisheye cameras",
 }
 _NUMBER = re.compile(r"\d+$")
 _MODEL, _ANALYTICS = "property", ("config-width", "config-height")
+_PARTS = {
+    "target-unique-ids": "nvdspreprocess",
+    "processing-width": "nvdspreprocess",
+    "active-pad": "nvdsmetamux",
+    "message-broker": "a broker",
+    "sensor": "nvmsgconv",
+    "place": "nvmsgconv",
+    "analytics": "nvmsgconv",
+}
+"""Keys of [property], and sections, by which a file is recognised that another one names."""
 MICROSECONDS = 1e6
 
 
@@ -62,6 +80,8 @@ def import_deepstream(path: Path, *, folder: Path, compat: bool = False, fps: fl
         add_application(to_sections(elements, path, imported.outcomes), imported)
     elif not _is_application(configuration):
         _add_alone(configuration, imported)
+    elif is_sample_app(configuration):
+        add_application(of_sample_app(configuration, imported.outcomes), imported)
     else:
         add_application(configuration, imported)
     add_results(imported)
@@ -69,7 +89,9 @@ def import_deepstream(path: Path, *, folder: Path, compat: bool = False, fps: fl
 
 
 def _is_application(configuration: Configuration) -> bool:
-    return any(name in _SECTIONS or _NUMBER.sub("", name) in _NUMBERED for name in configuration.sections)
+    return _MODEL not in configuration.sections and any(
+        name in _SECTIONS or _NUMBER.sub("", name) in _NUMBERED for name in configuration.sections
+    )
 
 
 def _add_alone(configuration: Configuration, imported: Import) -> None:
@@ -79,6 +101,10 @@ def _add_alone(configuration: Configuration, imported: Import) -> None:
     empty = Section("primary-gie", place)
     if section is not None and any(key in section.entries for key in _ANALYTICS):
         add_rules(configuration, imported)
+    elif is_tracker(configuration):
+        add_tracker_file(configuration, imported)
+    elif (kind := _kind_of_part(configuration)) is not None:
+        raise place.error(f"is a file of {kind}, which is read with the configuration that names it: import that one")
     elif section is not None or "infer_config" in configuration.sections:
         add_model_file(configuration, Settings(empty, GIE, imported.outcomes), imported, secondary=False)
     else:
@@ -87,30 +113,56 @@ def _add_alone(configuration: Configuration, imported: Import) -> None:
         raise place.error(f"is no configuration of DeepStream: it has {found}, and none of {known}")
 
 
-def add_application(configuration: Configuration, imported: Import) -> None:
+def _kind_of_part(configuration: Configuration) -> str | None:
+    """Return what a file is that means nothing without the one that names it; None for others."""
+    section = configuration.sections.get(_MODEL)
+    if section is not None:
+        return next((kind for key, kind in _PARTS.items() if key in section.entries), None)
+    names = {_NUMBER.sub("", name) for name in configuration.sections}
+    return next((kind for name, kind in _PARTS.items() if name in names), None)
+
+
+def add_application(given: Configuration, imported: Import) -> None:
     """Add what the sections of deepstream-app describe. Raises ConfigurationError and ModelError."""
+    configuration = with_files_of_branches(given, imported)
     _add_settings(configuration, imported)
     loop = _loops(configuration, imported)
     add_sources(configuration, imported, realtime=realtime_wanted(configuration), loop=loop)
-    for section in configuration.named("primary-gie"):
-        add_model(section, imported, secondary=False)
-    for _, section in configuration.numbered("primary-gie"):
+    has_tracker = _add_models(configuration, imported)
+    limit_to_branches(configuration, imported)
+    for section in _all(configuration, "nvds-analytics"):
+        add_analytics(section, imported)
+    _add_kitti(configuration, imported, has_tracker=has_tracker)
+    for section in configuration.named("img-save"):
+        _add_images(Settings(section, IMAGE_SAVE, imported.outcomes), imported)
+    add_outputs(configuration, imported)
+    _report_others(configuration, imported)
+
+
+def _all(configuration: Configuration, name: str) -> Iterator[Section]:
+    """Yield the section of that name, and those with a number behind it."""
+    yield from configuration.named(name)
+    yield from (section for _, section in configuration.numbered(name))
+
+
+def _add_models(configuration: Configuration, imported: Import) -> bool:
+    """Add models, their regions, and the tracker between them; return whether there is one."""
+    for section in _all(configuration, "primary-gie"):
         add_model(section, imported, secondary=False)
     for section in configuration.named("pre-process"):
         add_regions(section, imported)
     has_tracker = False
     for section in configuration.named("tracker"):
         has_tracker = add_tracker(section, imported)
-    for _, section in configuration.numbered("secondary-gie"):
+    for section in _all(configuration, "secondary-gie"):
         add_model(section, imported, secondary=True)
     for _, section in configuration.numbered("secondary-pre-process"):
         add_regions(section, imported)
-    for section in configuration.named("nvds-analytics"):
-        add_analytics(section, imported)
-    _add_kitti(configuration, imported, has_tracker=has_tracker)
-    for section in configuration.named("img-save"):
-        _add_images(Settings(section, IMAGE_SAVE, imported.outcomes), imported)
-    add_outputs(configuration, imported)
+    return has_tracker
+
+
+def _report_others(configuration: Configuration, imported: Import) -> None:
+    """Report sections that become no step, and those that DeepStream does not know."""
     known = [*_SECTIONS, *(f"{name}0" for name in _NUMBERED)]
     for name, section in configuration.sections.items():
         if name in _SECTIONS or (_NUMBER.search(name) and _NUMBER.sub("", name) in _NUMBERED):
@@ -185,7 +237,7 @@ def add_results(imported: Import) -> None:
     follows = plan.stages[Stage.RULES] or any(step.element == "snapshots" for step in plan.steps())
     if follows and not plan.stages[Stage.TRACK]:
         plan.add(Stage.TRACK, "track", {}, "Rules and images are about tracks, and the configuration has no tracker.")
-    if follows and not plan.models:
+    if (follows or plan.stages[Stage.TRACK]) and not plan.models:
         imported.outcomes.missing.append("no detector was found: put `detect: {model: ...}` before `track`")
     if not any(plan.stages[stage] for stage in (Stage.RESULTS, Stage.VIDEO)):
         comment = "Nothing else is written: results, one line a frame."

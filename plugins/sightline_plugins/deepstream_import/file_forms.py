@@ -12,6 +12,8 @@ from sightline_plugins.deepstream_import.source_text import Place, SourceText, r
 _YAML_SUFFIXES = (".yml", ".yaml")
 _COMMENTS = ("#", ";", "//")
 _SHOWN = 60
+_COMMENTED = re.compile(r"([+-]?\d+(?:;[+-]?\d+)*)\s+(?:#|//)")
+"""Whole numbers with a comment behind them, which GLib reads as these numbers; other values have no comments."""
 _TOKEN = re.compile(
     r"""\s+ | \#[^\n]* | (?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*') | (?P<mark>[{}\[\]:,;]) """
     r"""| (?P<word>[^\s{}\[\]:,;#"']+)""",
@@ -24,10 +26,10 @@ MAX_DEPTH = 20
 def read_configuration(path: Path) -> Configuration:
     """Return what a file holds, in whichever form it is. Raises ConfigurationError naming file and line."""
     source = read_source_text(path)
-    if path.suffix.lower() in _YAML_SUFFIXES:
-        found = _of_yaml(source)
-    elif _PROTO.search(source.text):
+    if _PROTO.search(source.text):  # TAO's samples call such files .yml
         found = _of_proto_text(source)
+    elif path.suffix.lower() in _YAML_SUFFIXES:
+        found = _of_yaml(source)
     else:
         found = _of_key_file(source)
     found.assumed_encoding = source.assumed_encoding
@@ -49,7 +51,8 @@ def _of_key_file(source: SourceText) -> Configuration:
             raise place.error(f"{plain[:_SHOWN]!r} is neither [section] nor key=value")
         if current is None:
             raise place.error(f"{plain[:_SHOWN]!r} stands before the first [section]")
-        current.add(Entry(key.strip(), value.strip(), place))
+        commented = _COMMENTED.match(value.strip())
+        current.add(Entry(key.strip(), value.strip() if commented is None else commented[1], place))
     return found
 
 
@@ -58,8 +61,8 @@ def _of_yaml(source: SourceText) -> Configuration:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.nodes import MappingNode
 
-    # NvMultiObjectTracker's files begin with a directive of OpenCV that is no YAML: `%YAML:1.0`.
-    text = re.sub(r"^\ufeff?%YAML:", "#YAML:", source.text, count=1)
+    # NvMultiObjectTracker's files have a directive of OpenCV that is no YAML, perhaps below comments: `%YAML:1.0`.
+    text = re.sub(r"^\ufeff?%YAML:", "#YAML:", source.text, count=1, flags=re.MULTILINE)
     text = text.expandtabs(2)
     try:
         root = YAML(typ="safe", pure=True).compose(text)

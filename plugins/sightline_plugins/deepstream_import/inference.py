@@ -6,6 +6,7 @@ What nvinfer's file says about the model itself (pre-processing, thresholds, clu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,8 @@ _CARD_KEYS = {
 _INPUT = ("size", "color", "fit", "align", "resize", "pad", "mean", "scale")
 _OF_CLASSIFIERS = ("attribute", "attributes")
 _CLUSTERINGS = {"0": "groupRectangles", "1": "DBSCAN", "3": "DBSCAN, then NMS"}
+_GROUPING = ("eps", "group-threshold", "minBoxes", "dbscan-min-score")
+_WITHOUT_GROUPS, _WITH_IOU = ("2", "4"), ("2", "3")
 _NEAREST_BY_DEFAULT = ("", "6")
 _FILTERS = ("0", "1")
 _SERVER_KEYS = {
@@ -56,6 +59,9 @@ _SERVER_KEYS = {
     "cluster-mode": ("infer_config", "postprocess.detection"),
 }
 _OBJECTS = 2
+_ENGINE = re.compile(r"_b\d+_(gpu|dla)\d+_\w+\.engine$")
+_FORMATS = (".onnx", ".etlt", ".tlt", ".uff", ".caffemodel")
+_OLD_FORMATS = ("model-file", "proto-file", "tlt-encoded-model", "custom-network-config")
 
 
 @dataclass(slots=True)
@@ -103,17 +109,17 @@ def add_model_file(found: Configuration, app: Settings, imported: Import, *, sec
     if _PROPERTY not in nvinfer.sections:
         raise ConfigurationError(f"{found.path} is no configuration of nvinfer: it has no section [property]")
     model = _read(nvinfer, app, imported, server=server)
-    step = _step(model, app, imported, secondary=secondary or _works_on_objects(model))
+    step = _step(model, app, imported, secondary=secondary or _works_on_objects(model, app))
     for key in _OF_PIPELINE:
         if key in app and key in model.settings:
             model.settings.note(key, Outcome.NO_EFFECT, f"[{app.name}] sets it")
     _report_classes(model, imported)
     model.settings.close()
-    imported.plan.models[_unique_id(model, app)] = ModelStep(step.options["id"], model.labels, step.element)
+    imported.plan.models.setdefault(_unique_id(model, app), ModelStep(step.options["id"], model.labels, step.element))
 
 
-def _works_on_objects(model: Model) -> bool:
-    return model.settings.whole("process-mode", 1) == _OBJECTS
+def _works_on_objects(model: Model, app: Settings) -> bool:
+    return _either(model, app, "process-mode").whole("process-mode", 1) == _OBJECTS
 
 
 def _either(model: Model, app: Settings, key: str) -> Settings:
@@ -139,6 +145,10 @@ def _read(found: Configuration, app: Settings, imported: Import, *, server: Serv
         task = TASKS[HEADS[parser]]
     served = server.model if server is not None else None
     path = None if served else _model_path(settings, imported)
+    if "onnx-file" in settings:
+        for key in settings.section.entries:
+            if key in _OLD_FORMATS or key.startswith("uff-"):
+                settings.note(key, Outcome.NO_EFFECT, "the ONNX file is read")
     for key in _PARSERS:
         if key in settings:
             text, is_new = advice_on(settings.text(key))
@@ -201,10 +211,18 @@ def _model_path(settings: Settings, imported: Import) -> Path:
                 return path
         imported.outcomes.missing.append(f"{folder / named}: the model is not there; put it there, or set `model`")
         return folder / named
-    path = folder / named.with_name(f"{named.name.split('.')[0]}.onnx")
+    path = folder / named.with_name(f"{_stem(named.name)}.onnx")
     if not is_file(path):
         imported.outcomes.missing.append(f"{path}: {key} is no ONNX file: export the model to ONNX, and put it there")
     return path
+
+
+def _stem(name: str) -> str:
+    """Return the name of a model without the endings of its format and of the engine that TensorRT makes of it."""
+    engine = _ENGINE.search(name)
+    plain = name if engine is None else name[: engine.start()]
+    suffix = Path(plain).suffix
+    return plain.removesuffix(suffix) if engine is None or suffix.lower() in _FORMATS else plain
 
 
 def _resize(model: Model, imported: Import) -> None:
@@ -221,10 +239,14 @@ def _resize(model: Model, imported: Import) -> None:
 
 
 def _clustering(model: Model) -> None:
-    mode = model.settings.text("cluster-mode", "1" if model.settings.flag("enable-dbscan") else "0")
+    mode = _cluster_mode(model)
     if mode in _CLUSTERINGS and model.task == "detect":
         text = f"{_CLUSTERINGS[mode]}: overlapping boxes are suppressed (NMS) here"
         _note(model, "cluster-mode", Outcome.DIFFERENT, text)
+
+
+def _cluster_mode(model: Model) -> str:
+    return model.settings.text("cluster-mode", "1" if model.settings.flag("enable-dbscan") else "0")
 
 
 def _note(model: Model, key: str, outcome: Outcome, text: str) -> None:
@@ -358,7 +380,25 @@ def _report_classes(model: Model, imported: Import) -> None:
                 settings.close(because=f"there are {len(model.labels)} labels")
                 continue
             if number.isdigit() and "nms-iou-threshold" in settings:
-                settings.note("nms-iou-threshold", Outcome.IMPOSSIBLE, "one value is for all classes here")
+                _note_own_iou(settings, model)
+            _note_unused(settings, _cluster_mode(model))
             settings.close()
         else:
             report_unknown_section(section, (_PROPERTY, f"{_CLASS}all", f"{_CLASS}0"), imported.outcomes)
+
+
+def _note_own_iou(settings: Settings, model: Model) -> None:
+    """Report on the overlap of one class, which is of use where it is that of all classes."""
+    usual = model.configuration.plain().get(f"{_CLASS}all", {}).get("nms-iou-threshold")
+    if usual is not None and settings.text("nms-iou-threshold") == usual:
+        settings.note("nms-iou-threshold", Outcome.TAKEN, "`iou`: as for all classes")
+    else:
+        settings.note("nms-iou-threshold", Outcome.IMPOSSIBLE, "one value is for all classes here")
+
+
+def _note_unused(settings: Settings, mode: str) -> None:
+    """Report keys of classes that the way of clustering does not use."""
+    unused = [*(_GROUPING if mode in _WITHOUT_GROUPS else ()), *(() if mode in _WITH_IOU else ("nms-iou-threshold",))]
+    for key in unused:
+        if key in settings:
+            settings.note(key, Outcome.NO_EFFECT, f"cluster-mode={mode} does not use it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -186,22 +187,29 @@ def _add_videos(videos: _Videos, tiles: Settings | None, imported: Import) -> No
         elif element in wall and element == "publish":
             wall[element] = {**options, **wall[element]}
         elif element in wall:
-            imported.plan.add(Stage.VIDEO, "tile", _grid(tiles) | {element: options}, "")
+            imported.plan.add(Stage.VIDEO, "tile", _grid(tiles, imported) | {element: options}, "")
         else:
             wall[element] = options
     if wall:
-        imported.plan.add(Stage.VIDEO, "tile", _grid(tiles) | wall, "All streams in one video.")
+        imported.plan.add(Stage.VIDEO, "tile", _grid(tiles, imported) | wall, "All streams in one video.")
     if tiles is not None:
         reason = "all streams in one video are switched off" if not videos.wall else None
         tiles.close(because=reason if wall or reason else "no sink shows images")
 
 
-def _grid(tiles: Settings | None) -> dict[str, Any]:
+def _grid(tiles: Settings | None, imported: Import) -> dict[str, Any]:
+    """Return size and grid of the wall; a grid that has not room for all streams is left out."""
     if tiles is None:
         return {}
     width, height = (tiles.whole(side, default) // 2 * 2 for side, default in (("width", 1280), ("height", 720)))
     options: dict[str, Any] = {"size": [max(_MIN_SIDE, width), max(_MIN_SIDE, height)]}
-    return options | {key: tiles.whole(key, 0) for key in ("rows", "columns") if tiles.whole(key, 0) > 0}
+    grid = {key: tiles.whole(key, 0) for key in ("rows", "columns") if tiles.whole(key, 0) > 0}
+    if len(grid) == 2 and prod(grid.values()) < len(imported.plan.streams):
+        for key in grid:
+            text = f"{len(imported.plan.streams)} streams need more tiles: the grid is as square as fits"
+            tiles.note(key, Outcome.DIFFERENT, text)
+        return options
+    return options | grid
 
 
 def _add_messages(settings: Settings, imported: Import, converter: Settings | None) -> None:

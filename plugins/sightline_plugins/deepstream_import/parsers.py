@@ -96,7 +96,8 @@ def advice_on(function: str) -> tuple[str, bool]:
     """Return what to do about a parser function, and whether a user-defined head is needed for it."""
     head = HEADS.get(function)
     if head is not None:
-        return f"head `{head}` does the same, and is recognised from the outputs (`head` names it otherwise)", False
+        named = head.replace(", ", "`, `").replace(" or ", "` or `")
+        return f"head `{named}` does the same, and is recognised from the outputs (`head` names it otherwise)", False
     if function in _NOT_HERE:
         return _NOT_HERE[function], False
     plain = function.lower()

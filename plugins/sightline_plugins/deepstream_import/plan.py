@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]+")
+_FILE_KEYS = ("config-file", "config-file-path", "cfg-file-path")
 
 
 class Template(str):
@@ -132,7 +133,7 @@ class Import:
         if not settings.is_enabled:
             settings.close(because=f"{plugin} is switched off")
             return None
-        named = settings.text("config-file") or settings.text("config-file-path")
+        named = next((settings.text(key) for key in _FILE_KEYS if key in settings), "")
         settings.close()
         if not named:
             raise section.place.error(f"[{section.name}] names no config-file")

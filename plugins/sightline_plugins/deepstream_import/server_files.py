@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sightline_plugins.deepstream_import.outcomes import Outcome
 from sightline_plugins.deepstream_import.plan import Import
 from sightline_plugins.deepstream_import.sections import Configuration, Entry, Section
 from sightline_plugins.deepstream_import.settings import Settings
@@ -44,6 +45,7 @@ _THRESHOLDS = (
     "postprocess.detection.dbscan.pre_threshold",
 )
 _IOU = "postprocess.detection.nms.iou_threshold"
+_OF_CLASS = "postprocess.detection.per_class_params"
 _BACKENDS = ("backend.triton", "backend.trt_is")
 
 
@@ -124,12 +126,26 @@ def _classes(settings: Settings, made: Configuration, section: Section) -> None:
     classes = made.section("class-attrs-all", section.place)
     if threshold is not None:
         classes.add(_same(settings, threshold, "pre-cluster-threshold", settings.text(threshold)))
+    _own_thresholds(settings, made)
     if _IOU in settings:
         classes.add(_same(settings, _IOU, "nms-iou-threshold", settings.text(_IOU)))
     if _has(settings.section, "postprocess.detection.nms"):
         section.add(Entry("cluster-mode", "2", section.place, ()))
     elif _has(settings.section, "postprocess.detection.simple_cluster"):
         section.add(Entry("cluster-mode", "4", section.place, ()))
+
+
+def _own_thresholds(settings: Settings, made: Configuration) -> None:
+    """Add the thresholds of single classes: `key` and `pre_threshold` come in pairs."""
+    numbers, values = (settings.numbers(f"{_OF_CLASS}.{key}") for key in ("key", "value.pre_threshold"))
+    if len(numbers) != len(values):
+        text = "there are not as many values as classes: `class_confidence` sets it for each label"
+        settings.note(f"{_OF_CLASS}.value.pre_threshold", Outcome.IMPOSSIBLE, text)
+        return
+    place = settings.place(f"{_OF_CLASS}.key")
+    for number, value in zip(numbers, values, strict=True):
+        section = made.section(f"class-attrs-{int(number)}", place)
+        section.add(Entry("pre-cluster-threshold", f"{value:g}", place, ()))
 
 
 def _control(found: Configuration, section: Section, imported: Import) -> None:

@@ -12,13 +12,22 @@ from typing import Any
 
 from sightline_plugins.deepstream_import.outcomes import Outcome
 from sightline_plugins.deepstream_import.plan import Import, Stage
-from sightline_plugins.deepstream_import.sections import Configuration, Section
-from sightline_plugins.deepstream_import.settings import Settings, report_unknown_section
+from sightline_plugins.deepstream_import.sections import Configuration, Entry, Section
+from sightline_plugins.deepstream_import.settings import Settings, report_unknown_section, rule_of
 from sightline_plugins.deepstream_import.source_text import Place, is_file
 from sightline_plugins.deepstream_import.tables.tracking import FILE, TRACKER
 
 _COLORS = {0: "rgb", 1: "bgr"}
 _OLD_LIBRARIES = {"iou": "iou", "klt": "adaptive", "nvdcf": "adaptive"}
+_OLD_SECTIONS = ("NvDCF", "IOU", "KLT")
+"""The only sections of trackers before NvMultiObjectTracker, each with all keys of its tracker."""
+_SAMPLES: Mapping[str, tuple[dict[str, Any], str]] = {
+    "nvdeepsort": ({}, "NvDeepSORT, by the name of its file: it compares embeddings (`appearance: true`)."),
+    "nvdcf": ({"visual": True}, "NvDCF, by the name of its file: `visual` follows objects by correlation filters."),
+    "nvsort": ({"algorithm": "bytetrack"}, "NvSORT, by the name of its file."),
+    "iou": ({"algorithm": "iou"}, "IOU, by the name of its file: no motion model."),
+}
+"""What stands for DeepStream's own files by their names (`config_tracker_NvDCF_perf.yml`), where they are missing."""
 
 
 def add_tracker(section: Section, imported: Import) -> bool:
@@ -40,14 +49,47 @@ def add_tracker(section: Section, imported: Import) -> bool:
         options: dict[str, Any] = {"algorithm": old} if old == "iou" else {}
         comment = "No file sets the tracker up: DeepStream's IOU tracker is used then." if not named else ""
         options = options or ({"algorithm": "iou"} if not named else {})
+        if named and not options:
+            name = Path(named[0]).name.lower()
+            sample = next((one for word, one in _SAMPLES.items() if word in name), ({}, ""))
+            options, comment = dict(sample[0]), sample[1]
     else:
-        options, comment = _options(found, imported)
+        options, comment = _options(_of_today(found), imported)
     if settings.flag("enable-past-frame"):
         options["past_frames"] = True
     settings.flag("display-tracking-id", default=True)
     imported.plan.add(Stage.TRACK, "track", options, comment)
     settings.close()
     return True
+
+
+def is_tracker(configuration: Configuration) -> bool:
+    """Return whether a file sets a tracker up."""
+    names = configuration.sections
+    return any(name in names for name in _OLD_SECTIONS) or sum(name in names for name in FILE) > 1
+
+
+def add_tracker_file(found: Configuration, imported: Import) -> None:
+    """Add the tracker of a file alone."""
+    options, comment = _options(_of_today(found), imported)
+    imported.plan.add(Stage.TRACK, "track", options, comment)
+
+
+def _of_today(found: Configuration) -> Configuration:
+    """Return a file with the sections of NvMultiObjectTracker; keys of a tracker before it go where they are now."""
+    old = next((one for one in _OLD_SECTIONS if one in found.sections), None)
+    if old is None:
+        return found
+    section = found.sections[old]
+    made = Configuration(found.path)
+    if old == "NvDCF":
+        kind = Entry("visualTrackerType", "1", section.place, ())
+        made.section("VisualTracker", section.place).add(kind)
+    for entry in section.entries.values():
+        name = next((name for name, table in FILE.items() if "*" not in table and rule_of(table, entry.key)), None)
+        target = made.section(name or "TargetManagement", section.place)
+        target.add(Entry(entry.key, entry.value, entry.place, (old, entry.key)))
+    return made
 
 
 def _options(found: Configuration, imported: Import) -> tuple[dict[str, Any], str]:

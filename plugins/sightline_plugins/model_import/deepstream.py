@@ -28,7 +28,9 @@ _TASKS = {"0": "detect", "1": "classify", "2": "segment", "3": "segment"}
 _COLORS = {"0": "rgb", "1": "bgr", "2": "gray"}
 _FILTERS = {"0": "nearest", "1": "bilinear"}
 _CLUSTERINGS = {"0": "groupRectangles", "1": "DBSCAN", "3": "DBSCAN with NMS"}
-_NMS, _NO_CLUSTERING = "2", "4"
+_NMS, _GROUPS_AND_NMS, _NO_CLUSTERING = "2", "3", "4"
+_USUAL_IOU = 0.45
+"""Overlap for what is grouped there: also where the outputs are read by a head that suppresses nothing by itself."""
 _ENCRYPTED = "tlt-encoded-model"
 _OTHER_MODELS = (_ENCRYPTED, "model-file", "uff-file", "custom-network-config")
 _ONE = "1"
@@ -340,14 +342,15 @@ def _threshold(reading: _Reading, section: str, default: tuple[float, float]) ->
 
 def _nms(reading: _Reading) -> dict[str, Any]:
     mode = reading.settings.get("cluster-mode", _ONE if reading.settings.get("enable-dbscan") == _ONE else "0")
+    overlap = {"method": "hard", "iou": reading.number("nms-iou-threshold", _IOU, section=_ALL)}
     if mode == _NMS:
-        return {"method": "hard", "iou": reading.number("nms-iou-threshold", _IOU, section=_ALL)}
+        return overlap
     if mode == _NO_CLUSTERING:
         return {"method": "none"}
     if mode not in _CLUSTERINGS:
         raise reading.error(f"[property] cluster-mode={mode}: must be 0, 1, 2, 3 or 4")
     reading.notes.append(f"cluster-mode={mode} ({_CLUSTERINGS[mode]}): overlapping boxes are suppressed (NMS) here")
-    return {}
+    return overlap if mode == _GROUPS_AND_NMS else {"method": "hard", "iou": _USUAL_IOU}
 
 
 def _note_the_rest(reading: _Reading) -> None:

@@ -195,7 +195,7 @@ def test_rules_alone_are_about_tracks_of_a_detector_that_is_missing(world: Path)
     pipeline, report = imported(world, "rules/analytics.txt")
 
     assert [name for name, _ in steps(pipeline)] == ["track", "zones", "crowd", "lines", "direction", "lines", "jsonl"]
-    assert report["missing"][0].startswith("no detector was found")
+    assert any(one.startswith("no detector was found") for one in report["missing"])
 
 
 def test_regions_of_nvdspreprocess_are_those_of_the_model(world: Path) -> None:

@@ -55,6 +55,7 @@ def test_an_export_becomes_a_card(folder: Path, name: str, section: str) -> None
             "resize": "bilinear",
         },
         "confidence": 0.2,
+        "nms": {"method": "hard", "iou": 0.45},
         "source": "a model of NVIDIA TAO (nvinfer_config.txt)",
     }
     assert "output-tensor-meta=0: has no counterpart here" in package.not_taken_over

@@ -32,6 +32,7 @@ TILED_DISPLAY: Table = {
     **EVERY_GPU,
     "compute-hw": HARDWARE,
     "buffer-pool-size": MEMORY,
+    "show-source": ignores("all streams are shown; `video` with `streams` shows one"),
     "square-seq-grid": ignores("the grid is as square as fits unless `rows` and `columns` are given"),
 }
 SOURCE: Table = {

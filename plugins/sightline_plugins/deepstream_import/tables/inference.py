@@ -30,6 +30,7 @@ GIE: Table = {
     "batch-size": COMPUTED,
     "interval": differs("`every`: counted in frames of each stream, not in batches"),
     "gie-unique-id": takes("`id`"),
+    "process-mode": takes("`on` where it works on objects"),
     "operate-on-gie-id": takes("`on: {from}`"),
     "operate-on-class-ids": takes("`on: {label}`"),
     "model-engine-file": ENGINE,
@@ -135,7 +136,7 @@ CLASS_ATTRIBUTES: Table = {
     "minBoxes": refuses("overlapping boxes are suppressed (NMS) instead of grouped", off=()),
     "dbscan-min-score": refuses("overlapping boxes are suppressed (NMS) instead of grouped", off=()),
     "nms-iou-threshold": takes("`iou`"),
-    "topk": refuses("`max_detections` (300) counts all classes together", off=("-1", "0", "")),
+    "topk": differs("`max_detections` (300) counts all classes together, and not each", off=("-1", "0", "")),
     "roi-top-offset": refuses("a `zones` rule, or `regions`, leaves out a part of the frame"),
     "roi-bottom-offset": refuses("a `zones` rule, or `regions`, leaves out a part of the frame"),
     "detected-min-w": refuses("boxes are not filtered by size here"),
@@ -223,8 +224,8 @@ NVINFERSERVER: Table = {
     "postprocess.detection.custom_parse_bbox_func": _PARSER,
     "postprocess.detection.nms.confidence_threshold": takes("`confidence`"),
     "postprocess.detection.nms.iou_threshold": takes("`iou`"),
-    "postprocess.detection.nms.topk": refuses(
-        "`max_detections` (300) counts all classes together", off=("-1", "0", "")
+    "postprocess.detection.nms.topk": differs(
+        "`max_detections` (300) counts all classes together, and not each", off=("-1", "0", "")
     ),
     "postprocess.detection.simple_cluster.threshold": takes("`confidence`"),
     "postprocess.detection.group_rectangle.confidence_threshold": takes("`confidence`"),
@@ -232,6 +233,8 @@ NVINFERSERVER: Table = {
     "postprocess.detection.dbscan.pre_threshold": takes("`confidence`"),
     "postprocess.detection.dbscan.*": differs("overlapping boxes are suppressed (NMS) instead of grouped"),
     "postprocess.detection.per_class_params.*": refuses("`class_confidence` sets it for each label"),
+    "postprocess.detection.per_class_params.key": takes("the label of `class_confidence`"),
+    "postprocess.detection.per_class_params.value.pre_threshold": takes("`class_confidence`"),
     "postprocess.classification.threshold": takes("`confidence`"),
     "postprocess.classification.custom_parse_classifier_func": _PARSER,
     "postprocess.segmentation.threshold": refuses("a pixel has its most probable class; `background` is no object"),
@@ -240,6 +243,7 @@ NVINFERSERVER: Table = {
     "postprocess.trtis_classification.*": ignores("the head reads the outputs"),
     "postprocess.triton_classification.*": ignores("the head reads the outputs"),
     "postprocess.other.*": ignores("the head reads the outputs"),
+    "input_tensor_from_meta.*": takes("the regions of nvdspreprocess are `regions` of the step"),
     "extra.copy_input_to_host_buffers": COMPUTED,
     "extra.output_buffer_pool_size": MEMORY,
     "extra.custom_process_funcion": refuses("compiled code is not run: `infer` takes a function in Python", off=("",)),

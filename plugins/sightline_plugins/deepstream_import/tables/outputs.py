@@ -117,6 +117,7 @@ ANALYTICS_SECTION: Table = {
     "enable": ENABLE,
     "config-file": takes("read as well"),
     "config-file-path": takes("read as well"),
+    "cfg-file-path": takes("read as well"),
     **EVERY_GPU,
 }
 ANALYTICS_PROPERTY: Table = {

@@ -50,6 +50,9 @@ TARGETS: Table = {
     "shadowTrackFilename": refuses("boxes that are only predicted are not written", off=("",)),
     "useUniqueID": ignores("ids count from 1 in each stream; `epoch` and stream make them unique"),
     "searchRegionPaddingScale4NewTarget": _CORRELATION,
+    "SearchRegionPaddingScale": _CORRELATION,
+    "minVisibiilty4Tracking": _CORRELATION,
+    "maxTrajectoryBufferLength": ignores("a track keeps as much of its way as its rules need"),
 }
 TRAJECTORIES: Table = {
     "useUniqueID": ignores("ids count from 1 in each stream; `epoch` and stream make them unique"),
@@ -65,6 +68,7 @@ TRAJECTORIES: Table = {
             ),
             *("minTrajectoryLength4TrackletMatching", "minSpeedSimilarity4TrackletMatching"),
             *("minBboxSizeSimilarity4TrackletMatching", "maxAngle4TrackletMatching", "maxTrackletMatchingDistance"),
+            *("trackletSpacialSearchRegionScale", "trackletSpatialSearchRegionScale"),
             *("enableSpatialReAssoc", "enableVanishingTrackerletProjection", "prepLength4TrajectoryProjection"),
             *("trajectoryProjectionLength", "trajectoryProjectionMinMeasurementNoiseScale", "reidExtractionInterval"),
             *("trajectoryProjectionMeasurementNoiseScale", "trajectoryProjectionProcessNoiseScale"),
@@ -89,6 +93,7 @@ ASSOCIATION: Table = {
     "matchingScoreWeight4ReidSimilarity": _SCORES,
     "matchingScoreWeight4Age": _SCORES,
     "thresholdMahalanobis": _SCORES,
+    "minMatchingScore4PeerAssocIou": _SCORES,
     "usePrediction4Assoc": ignores("detections are compared with predicted boxes, except by `iou`"),
 }
 ESTIMATOR: Table = {
@@ -139,6 +144,7 @@ REID: Table = {
     "inputBlobName": ignores("the inputs are those of the file"),
     "outputBlobName": ignores("the outputs are those of the file"),
 }
+_CAMERAS = refuses("tracks of several cameras are brought together by `multi_camera`, a step of its own", off=())
 FILE: Mapping[str, Table] = {
     "BaseConfig": BASE,
     "TargetManagement": TARGETS,
@@ -149,5 +155,7 @@ FILE: Mapping[str, Table] = {
     "ReID": REID,
     "Segmenter": {"*": refuses("the tracker segments nothing: `segment` is a step")},
     "ObjectModelProjection": {"*": refuses("3D models of objects are not used; `speed` measures on the ground")},
+    "MultiViewAssociator": {"*": _CAMERAS},
+    "Communicator": {"*": _CAMERAS},
     "PoseEstimator": {"*": refuses("the tracker estimates no poses: `pose` is a step")},
 }
