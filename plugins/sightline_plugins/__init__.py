@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from sightline_plugins.sources.live.rtsp import Rtsp
     from sightline_plugins.sources.live.v4l2 import V4l2
     from sightline_plugins.sources.pattern import Pattern
+    from sightline_plugins.sources.pipe.element import Pipe
     from sightline_plugins.sources.recorded.element import Recorded
     from sightline_plugins.tile.tile import Tile
     from sightline_plugins.track.multi_camera.element import MultiCamera
@@ -112,6 +113,7 @@ _HOMES = {
     "Parquet": "sightline_plugins.sinks.parquet",
     "Rerun": "sightline_plugins.sinks.rerun",
     "Pattern": "sightline_plugins.sources.pattern",
+    "Pipe": "sightline_plugins.sources.pipe.element",
     "Pose": "sightline_plugins.infer.pose",
     "Postgres": "sightline_plugins.delivery.postgres",
     "Privacy": "sightline_plugins.draw.privacy",
@@ -176,6 +178,7 @@ __all__ = [
     "Parking",
     "Parquet",
     "Pattern",
+    "Pipe",
     "Pose",
     "Postgres",
     "Privacy",

@@ -71,7 +71,7 @@ def pipeline_options(function: _Function) -> _Function:
             "sources",
             multiple=True,
             metavar="NAME=URI",
-            help="Replace a stream's source, or add a stream. Repeat for more.",
+            help="Replace a stream's source, or add a stream; - alone: standard input. Repeat for more.",
         ),
         click.option(
             "--set",

@@ -25,7 +25,7 @@ from sightline.config.steps import UnreadStep
 from sightline.devices import Device, resolve_device
 from sightline.errors import ConfigurationError, OutputError, SightlineError
 from sightline.graph.element import CheckContext, Element
-from sightline.graph.fields import PathRole, is_folder, is_there, is_url, matching, paths_of
+from sightline.graph.fields import PathRole, is_file_name, is_folder, is_there, matching, paths_of
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry
 from sightline.graph.tree import PipelineDescription, Step, identify
@@ -59,7 +59,7 @@ def file_problems(
 def _missing(key: Key, role: PathRole, path: str) -> Iterator[Found]:
     if "{stream}" in path:  # one file for each stream: the element looks for them
         return
-    if role is PathRole.OUTPUT or (role is PathRole.INPUT_URI and (is_url(path) or _NUMBERED.search(path))):
+    if role is PathRole.OUTPUT or (role is PathRole.INPUT_URI and (not is_file_name(path) or _NUMBERED.search(path))):
         return
     if glob.has_magic(path):
         if not is_there(Path(path)) and not _matches(Path(path)):
@@ -89,6 +89,8 @@ def _nothing_in(folder: Path) -> str:
 
 
 def _near(path: Path) -> str:
+    if path.name.startswith("pipe:"):
+        return "; standard input is written '-'"
     try:
         return suggest(path.name, [other.name for other in path.parent.iterdir()])
     except OSError:
@@ -100,7 +102,7 @@ def _read_by_sources(description: PipelineDescription) -> dict[Path, str]:
         Path(path).expanduser().absolute(): f"the source {name!r} reads it"
         for name, source in description.sources.items()
         for _, role, path in paths_of(source)
-        if role is not PathRole.OUTPUT and not is_url(path)
+        if role is not PathRole.OUTPUT and is_file_name(path)
     }
 
 
@@ -162,6 +164,7 @@ def problems_of(
         *_streams(elements, () if may_come else streams),
         *_telemetry(description),
         *_processes(description, elements),
+        *_shared_inputs(description),
     ]
     found += [*file_problems(description, elements, outputs)]
     found += [*unmet_needs(description.steps, streams=reached, registry=registry)]
@@ -214,11 +217,22 @@ def _processes(description: PipelineDescription, elements: Sequence[tuple[Key, E
     if description.processes.count in (1, "auto"):
         return
     keys = {element_id: key for (element_id, _), (key, _) in zip(description.elements(), elements, strict=True)}
-    for element_id, reason in description.against_processes():
+    for where, reason in description.against_processes():
         yield (
-            ("telemetry",) if element_id is None else keys[element_id],
+            keys[where[1]] if where[0] == "pipeline" else where,
             f"cannot be part of a pipeline in several processes, because {reason}: leave it out, or `processes`",
         )
+
+
+def _shared_inputs(description: PipelineDescription) -> Iterator[Found]:
+    """Inputs that only one stream can read, and that several name."""
+    readers: dict[str, str] = {}
+    for name, source in description.sources.items():
+        if (what := source.read_once) is None:
+            continue
+        if what in readers:
+            yield ("sources", name), f"{what} can be read by one stream only, and {readers[what]!r} reads it already"
+        readers.setdefault(what, name)
 
 
 def _device(name: str) -> tuple[Device, list[Found]]:

@@ -16,7 +16,7 @@ from sightline.config.load import LoadedDescription, load
 from sightline.config.yaml_tree import read_file
 from sightline.errors import ConfigurationError, OutputError, StaleConfiguration
 from sightline.graph.element import Element
-from sightline.graph.fields import PathRole, is_url, role_of
+from sightline.graph.fields import PathRole, is_file_name, role_of
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry
 from sightline.graph.tree import PipelineDescription, Step
@@ -184,7 +184,7 @@ def _shortened(value: object, written: Any, folder: str, *, kind: type) -> Any:
     """Return what is written for a value, with paths relative to a folder; what is no path (`kind`) as it is."""
     if isinstance(value, tuple | list):
         return [_shortened(one, plain, folder, kind=kind) for one, plain in zip(value, written, strict=True)]
-    if not isinstance(value, kind) or is_url(str(value)):
+    if not isinstance(value, kind) or not is_file_name(str(value)):
         return written
     return str(Path.cwd() / str(value)).removeprefix(folder)
 

@@ -23,7 +23,7 @@ from sightline.config.document import (
 )
 from sightline.config.yaml_tree import parse
 from sightline.errors import ConfigurationError
-from sightline.graph.fields import is_url
+from sightline.graph.fields import STANDARD_STREAM, is_file_name
 from sightline.graph.registry import Registry
 from sightline.graph.wording import allowed, suggest
 
@@ -81,7 +81,6 @@ def _walk(steps: Items, where: Key) -> Iterator[tuple[Key, Node]]:
                     yield from _walk(entry.node, (*where, number, name, branch))
 
 
-_STANDARD_OUTPUT = "-"
 TOP_LEVEL = (
     "name",
     "device",
@@ -110,8 +109,8 @@ class Overrides:
         self._registry = registry
 
     def apply(self, root: Node, *, sources: Sequence[str], values: Sequence[str], device: str | None = None) -> Node:
-        """The tree with streams replaced or added (`NAME=URI`), then values set (`key.path=value`), in order, then the
-        device.
+        """The tree with streams replaced or added (`NAME=URI`; `-` alone: the only stream reads standard input), then
+        values set (`key.path=value`), in order, then the device.
         """
         if not isinstance(root, Table):
             return root
@@ -129,6 +128,8 @@ class Overrides:
         path, equals, value = text.partition("=")
         place = Place(f"{option} {path}")
         try:
+            if text == STANDARD_STREAM and option == "--source":
+                path, equals, value = _only_stream(root), "=", text
             if not (equals and path):
                 raise _Wrong(f"is written {option} {form}")
             return change(root, path, value, place)
@@ -183,10 +184,20 @@ class Overrides:
         return Table(value.place).with_entry(field, value) if field is not None else value
 
 
+def _only_stream(root: Table) -> str:
+    """The name of the stream that `--source -` means."""
+    sources = root.entries["sources"].node if "sources" in root.entries else None
+    names = list(sources.entries) if isinstance(sources, Table) else []
+    if len(names) != 1:
+        what = f"there are {len(names)} streams" if names else "there is no stream"
+        raise _Wrong(f"{what}, so that standard input needs a name: --source NAME=-")
+    return names[0]
+
+
 def _with_source(root: Table, name: str, uri: str, place: Place) -> Table:
     if not uri:
         raise _Wrong("is written --source NAME=URI")
-    absolute = uri if is_url(uri) else str(Path(uri).expanduser().absolute())
+    absolute = str(Path(uri).expanduser().absolute()) if is_file_name(uri) else uri
     before = root.entries["sources"].node if "sources" in root.entries else Table(place)
     table = before if isinstance(before, Table) else Table(place)
     return root.with_entry("sources", table.with_entry(name, Scalar(place, absolute, absolute, quoted=True)))
@@ -248,7 +259,7 @@ def _longest_key(table: Table, path: Sequence[str]) -> tuple[str, Sequence[str]]
 
 
 def _yaml_value(text: str, place: Place) -> Node:
-    if text == _STANDARD_OUTPUT:  # for YAML a list with an empty entry
+    if text == STANDARD_STREAM:  # for YAML a list with an empty entry
         return Scalar(place, text, text, quoted=True)
     try:
         document = parse(text, name=place.file)

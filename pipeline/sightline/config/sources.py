@@ -14,7 +14,7 @@ from sightline.config.environment import Environment
 from sightline.config.validation import Validator
 from sightline.config.yaml_tree import parse, read_file
 from sightline.errors import ConfigurationError
-from sightline.graph.fields import is_url
+from sightline.graph.fields import is_file_name
 from sightline.graph.outputs import safe_name
 from sightline.graph.registry import Registry
 from sightline.graph.source import SourceElement
@@ -138,7 +138,7 @@ class SourceParser:
             self._problem(uri.place, (*key, "uri"), "must be a file or a URL, as a text")
             return None
         resolved = uri.value
-        if self._base_folder is not None and not is_url(resolved):
+        if self._base_folder is not None and is_file_name(resolved):
             resolved = str(self._base_folder / resolved)
         return self._registry.source_for(resolved), node
 

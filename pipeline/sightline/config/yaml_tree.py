@@ -46,7 +46,8 @@ def explain(error: MarkedYAMLError, text: str) -> str:
             "and put texts that hold ': ' in quotes"
         )
     if "sequence entries are not allowed" in problem:
-        return "a list entry is not expected here: check the indentation; standard output is written '-', in quotes"
+        standard = "standard input and output are written '-', in quotes"
+        return f"a list entry is not expected here: check the indentation; {standard}"
     if "unexpected end of stream" in problem or "quoted scalar" in context:
         missing = "end of stream" in problem
         return "the closing quote of a text is missing" if missing else f"{problem}: put the text in '...' instead"

@@ -127,6 +127,15 @@ def is_url(text: str) -> bool:
     return _SCHEME.match(text) is not None
 
 
+STANDARD_STREAM = "-"
+"""What stands for standard input where an input is named, and for standard output where an output is."""
+
+
+def is_file_name(uri: str) -> bool:
+    """Whether an input is named by the path of a file: it is no URL, and not standard input."""
+    return uri != STANDARD_STREAM and not is_url(uri)
+
+
 _WITHOUT_HOST = ("udp", "rtp", "tcp", "srt", "postgresql", "postgres")
 """Schemes whose URLs may leave out the host: all interfaces, or a socket in the file system."""
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,9}))?")
@@ -158,14 +167,16 @@ def _below_base(path: Path, info: ValidationInfo) -> Path:
 
 
 def _url_or_below_base(uri: str, info: ValidationInfo) -> str:
-    return checked_url(uri) if is_url(uri) else str(_below_base(Path(uri), info))
+    if is_file_name(uri):
+        return str(_below_base(Path(uri), info))
+    return checked_url(uri) if is_url(uri) else uri
 
 
 InputPath = Annotated[Path, AfterValidator(_below_base), PathRole.INPUT]
 """A file that is read: relative to the YAML file, or to the working directory when there is none."""
 
 InputUri = Annotated[str, StringConstraints(min_length=1), AfterValidator(_url_or_below_base), PathRole.INPUT_URI]
-"""A URL, or a file as `InputPath` takes it."""
+"""A URL, a file as `InputPath` takes it, or `-` for standard input."""
 
 OutputPath = Annotated[str, StringConstraints(min_length=1), PathRole.OUTPUT]
 """A file that is written: relative to the working directory; `{stream}` stands for the stream's name."""

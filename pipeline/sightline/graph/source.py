@@ -93,6 +93,15 @@ class SourceElement(Described):
         return False
 
     @property
+    def read_once(self) -> str | None:
+        """What it reads when only one stream can: standard input, a named pipe. None for what several may read."""
+        return None
+
+    def reason_against_processes(self) -> str | None:
+        """Why a worker process cannot read it; None when it can."""
+        return None
+
+    @property
     def stall_ns(self) -> int | None:
         """How long a live stream may be silent before it counts as stalled; None when that is not watched."""
         return None

@@ -163,13 +163,18 @@ class PipelineDescription(Described):
             return max(1, min(Device().cores // _CORES_OF_A_PROCESS, len(self.sources) // _STREAMS_OF_A_PROCESS))
         return wanted if self.stays else max(1, min(wanted, len(self.sources)))
 
-    def against_processes(self) -> Iterator[tuple[str | None, str]]:
-        """The steps, by their ids, that cannot run in several processes, and why; None for what is no step."""
+    def against_processes(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What cannot be part of a pipeline in several processes, and why: `("pipeline", ID)` of a step,
+        `("sources", NAME)` and `("telemetry",)`.
+        """
         for element_id, element in self.elements():
             if (reason := element.reason_against_processes()) is not None:
-                yield element_id, reason
+                yield ("pipeline", element_id), reason
+        for name, source in self.sources.items():
+            if (reason := source.reason_against_processes()) is not None:
+                yield ("sources", name), reason
         if self.telemetry is not None:
-            yield None, "telemetry is sent by one process alone"
+            yield ("telemetry",), "telemetry is sent by one process alone"
 
     def elements(self) -> Iterator[tuple[str, Element]]:
         """Every element of the tree with its id, in the order of the description."""

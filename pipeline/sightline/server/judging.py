@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote
 
-from sightline.graph.fields import checked_url
+from sightline.graph.fields import STANDARD_STREAM, checked_url
 from sightline.graph.networks import Address, resolve
 from sightline.runtime.threads import Worker
 
@@ -92,6 +92,8 @@ def destination_problem(url: str, hosts: Iterable[str]) -> str | None:
 def input_problem(path: str, roots: Sequence[Path]) -> str | None:
     """A file, folder or pattern that is not below one of `roots`, links followed. It says nothing of what is there."""
     outside = "the API may name files below the folders of --allow-files only" + ("" if roots else "; there are none")
+    if path == STANDARD_STREAM:
+        return f"the API may not read the standard input of the server: {outside}"
     if "\0" in path or path.startswith("~") or ".." in Path(path).parts:
         return f"a path has no NUL, ~ or ..: {outside}"
     if not roots:

@@ -1,14 +1,16 @@
-"""Tell what a URI names: a file, several videos, images, a device, or a network stream."""
+"""Tell what a URI names: a file, several videos, images, a device, a pipe, or a network stream."""
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from sightline.errors import ConfigurationError
-from sightline.graph.fields import is_folder, is_there, is_url
+from sightline.graph.fields import STANDARD_STREAM, is_folder, is_there, is_url
 
 DEFAULT_MAX_PIXELS = 8192 * 4320
 """The most pixels of one frame or image that are decoded unless `max_pixels` allows more: 8K."""
@@ -58,6 +60,21 @@ def is_rtsp(uri: str) -> bool:
 def is_device(uri: str) -> bool:
     """Whether the path is one for the `v4l2` source: a camera of this machine."""
     return _DEVICE.fullmatch(uri) is not None
+
+
+def is_pipe(uri: str) -> bool:
+    """Whether the URI is for the `pipe` source: standard input (`-`), or the path of a named pipe."""
+    if uri == STANDARD_STREAM:
+        return True
+    try:
+        return not is_url(uri) and stat.S_ISFIFO(Path(uri).stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def name_of_pipe(uri: str) -> str:
+    """What people call a pipe: one name for all paths to it."""
+    return "standard input" if uri == STANDARD_STREAM else f"the pipe {os.path.realpath(uri)}"
 
 
 def is_readable_url(uri: str) -> bool:

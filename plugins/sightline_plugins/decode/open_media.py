@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import av
@@ -28,7 +29,8 @@ from sightline.graph.networks import Networks
 from sightline.graph.site import Clock
 from sightline_plugins.decode.failures import TIME_LIMITS, failure, refused, stalled, unreadable
 from sightline_plugins.decode.kinds import DEFAULT_MAX_PIXELS, PROTOCOLS, is_device
-from sightline_plugins.decode.places import checked_place
+from sightline_plugins.decode.pipe_input import PIPE_BYTES, PipeInput
+from sightline_plugins.decode.places import CheckedPlace, checked_place
 
 _CONNECTING_SECONDS = 5.0
 _LONGEST_WAIT_SECONDS = 1.8
@@ -149,6 +151,8 @@ def _formats(scheme: str, *, is_confined: bool) -> tuple[str, ...]:
 class OpenOptions:
     """How an input is opened.
 
+    `piped` is read instead of what the address names, which then stands in errors only; no protocol is used for it.
+
     `stall_ns` is after how long without data a network input counts as lost; `waits` has limits of its own in its
     place. `live` inputs are probed as briefly as possible, and what is wrong with them may be right at the next
     attempt. `demuxer` holds more options of the demuxer; when the server refuses the transport, those in `transports`
@@ -160,6 +164,7 @@ class OpenOptions:
     stall_ns: int = 10_000_000_000
     waits: Waits | None = None
     live: bool = False
+    piped: PipeInput | None = None
     container_format: str | None = None
     demuxer: Mapping[str, str] = field(default_factory=dict)
     transports: tuple[Mapping[str, str], ...] = ()
@@ -181,11 +186,11 @@ def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer
     if scheme not in PROTOCOLS:
         allowed = ", ".join(PROTOCOLS)
         raise unreadable(f"the scheme {scheme!r} is not allowed; allowed are {allowed}", stream=stream, uri=uri)
-    networks, named = options.networks, options.container_format
+    networks, named, piped = options.networks, options.container_format, options.piped
     place = None if networks is None else checked_place(uri, networks=networks, stream=stream)
     formats = _formats(scheme, is_confined=place is not None) if named is None else (named,)
     demuxer = {
-        "protocol_whitelist": ",".join(PROTOCOLS[scheme] if place is None else place.protocols),
+        "protocol_whitelist": _protocols(scheme, place=place, piped=piped),
         "format_whitelist": ",".join(formats),
         "max_pixels": str(options.max_pixels),
         **options.demuxer,
@@ -194,16 +199,20 @@ def open_media(uri: str, *, stream: str, options: OpenOptions) -> InputContainer
     if options.live:
         demuxer.setdefault("analyzeduration", "100000")
     begun = monotonic()
-    address = _address(uri, scheme=scheme, stream=stream) if place is None else place.address
+    opened: Any = piped
+    if piped is None:
+        opened = _address(uri, scheme=scheme, stream=stream) if place is None else place.address
     try:
-        return av.open(
-            address,
+        container: InputContainer = av.open(
+            opened,
             "r",
             format=named,
             options=demuxer,
             metadata_errors="replace",
             timeout=None if scheme == "file" else _limits(options),
+            buffer_size=PIPE_BYTES,
         )
+        return container
     except (av.error.FFmpegError, OSError) as error:
         waits = options.waits
         if place is not None and (isinstance(error, av.error.ArgumentError) or error.errno == errno.EIO):
@@ -261,6 +270,13 @@ def _check_size(video: VideoStream, *, stream: str, uri: str, options: OpenOptio
             stream=stream,
             uri=uri,
         )
+
+
+def _protocols(scheme: str, *, place: CheckedPlace | None, piped: PipeInput | None) -> str:
+    """What FFmpeg may open by itself; what comes through a pipe leads nowhere."""
+    if piped is not None:
+        return "none"
+    return ",".join(PROTOCOLS[scheme] if place is None else place.protocols)
 
 
 def _limits(options: OpenOptions) -> tuple[float, float]:

@@ -84,6 +84,7 @@ FILES: tuple[Hostile, ...] = (
     Hostile("subfile,,start,0,end,99,,:{file}"),
     Hostile("subfile,,start,0,end,99,,:{inside}/clip.mp4"),
     Hostile("data:video/mp4;base64,AAAA"),
+    Hostile("-"),
     Hostile("pipe:0"),
     Hostile("pipe://0"),
     Hostile("fd://0"),

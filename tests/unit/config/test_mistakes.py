@@ -39,7 +39,7 @@ YAML = {
     ),
     "bare dash": (
         "pipeline:\n- jsonl:\n    path: -\n",
-        "p.yaml:3:11: a list entry is not expected here: check the indentation; standard output is written '-'",
+        "p.yaml:3:11: a list entry is not expected here: check the indentation; standard input and output",
     ),
     "second document": (f"{GATE}---\n{STEPS}", "p.yaml:2:1: holds a second document (`---`)"),
     "unknown alias": (

@@ -141,6 +141,18 @@ def test_a_source_without_name_or_uri_is_told(text: str, problems: Problems) -> 
     assert "is written --source NAME=URI" in problems(TEXT, sources=[text])[0]
 
 
+ONE = "sources: {gate: gate.mp4}\npipeline: [jsonl: '{stream}.jsonl']\n"
+
+
+@pytest.mark.parametrize("text", ["-", "gate=-"])
+def test_standard_input_stays_a_dash(load: Load, text: str) -> None:
+    assert load(ONE, sources=[text]).to_plain()["sources"] == {"gate": {"uri": "-"}}
+
+
+def test_standard_input_without_a_name_is_for_the_only_stream(problems: Problems) -> None:
+    assert "there are 2 streams, so that standard input needs a name" in problems(TEXT, sources=["-"])[0]
+
+
 def test_the_file_is_left_as_it_is_where_an_alias_stands_in_two_places(load: Load) -> None:
     text = "sources: {gate: gate.mp4}\npipeline:\n- jsonl: &o {path: '{stream}.a'}\n- tee: {x: [{jsonl: *o}]}\n"
     found = load(text.replace("'{stream}.a'", "a"), overrides=["pipeline.jsonl-1.path=b"]).to_plain()

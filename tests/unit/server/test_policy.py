@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -52,6 +53,20 @@ def test_code_is_refused_unless_it_is_allowed(option: str) -> None:
     place = f"pipeline.0.tee.a.0.{option}"
     assert "code that would run" in refusals(after)[place]
     assert place not in refusals(after, policy=Policy(allow_code=True))
+
+
+def test_standard_input_is_the_servers_alone_whatever_folders_are_allowed() -> None:
+    after = pipeline(gate=source_from("-"))
+    for policy in (Policy(), Policy(files=(Path.cwd(),))):
+        assert "standard input" in refusals(after, policy=policy)["sources.gate.uri"]
+    assert not refusals(after, before=pipeline(yard=source_from("-")))
+
+
+def test_a_named_pipe_is_allowed_as_other_paths_are(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    after = pipeline(gate=source_from(str(tmp_path / "pipe")))
+    assert "sources.gate.uri" in refusals(after)
+    assert not refusals(after, policy=Policy(files=(tmp_path,)))
 
 
 def test_code_is_not_imported_when_it_is_judged(tmp_path: Path) -> None:
