@@ -68,13 +68,18 @@ def command(
     return _FAILED if report.failed_streams else 0
 
 
-def endless(description: PipelineDescription) -> PipelineDescription:
-    """The pipeline with its files read again and again, as fast as they are wanted; live sources stay as they are."""
-    sources = {name: source if source.live else _looped(source) for name, source in description.sources.items()}
+def endless(description: PipelineDescription, *, realtime: bool | None = False) -> PipelineDescription:
+    """The pipeline with its files read again and again: as fast as they are wanted, at the speed of their timestamps
+    with `realtime`, or as configured (None). Live sources stay as they are.
+    """
+    sources = {
+        name: source if source.live else _looped(source, realtime=source.realtime if realtime is None else realtime)
+        for name, source in description.sources.items()
+    }
     return description.model_copy(update={"sources": sources})
 
 
-def _looped(source: SourceElement) -> SourceElement:
+def _looped(source: SourceElement, *, realtime: bool) -> SourceElement:
     fields = type(source).model_fields
     unending: dict[str, object] = {"loop": True} if "loop" in fields else {"frames": None} if "frames" in fields else {}
-    return source.model_copy(update={"realtime": False, **unending})
+    return source.model_copy(update={"realtime": realtime, **unending})

@@ -18,6 +18,7 @@ from sightline.config import load_description
 from sightline.config.overrides import TOP_LEVEL
 from sightline.graph import Registry
 from sightline_plugins.commands.camera.script import ScriptFile
+from sightline_plugins.commands.plan.fleet import Fleet
 from sightline_plugins.infer.card import ModelCard
 from tests.conftest import REPOSITORY, missing
 from tests.unit.docs.blocks import PAGES, Block, blocks, lay_out
@@ -50,7 +51,7 @@ def moves_pixels(name: str) -> bool:
 
 
 def whole(block: Block) -> str | None:
-    """The pipeline file that a block is, or is a part of; None for a model card."""
+    """The pipeline file that a block is, or is a part of; None for a model card, a script or a fleet."""
     found = plain(block.text)
     if isinstance(found, list):
         before = [TRACKS, LINES] if "events" in block.text else [TRACKS]
@@ -79,7 +80,8 @@ def test_yaml_loads(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("socket.getaddrinfo", lambda *_: [])  # examples name any hosts
     text = whole(block)
     if text is None:
-        kind = ScriptFile if block.text.startswith("steps:") else ModelCard
+        is_fleet, is_script = "\nmachines:" in block.text, block.text.startswith("steps:")
+        kind = Fleet if is_fleet else ScriptFile if is_script else ModelCard
         kind.model_validate(plain(block.text))
         return
     if "street.mp4" in text and "sample_videos/street.mp4" not in text and not (folder / "street.mp4").exists():

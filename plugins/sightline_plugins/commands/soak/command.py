@@ -15,7 +15,6 @@ from sightline.cli.text import columns
 from sightline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sightline.graph import PipelineDescription
     from sightline_plugins.commands.soak.run import Soaked
     from sightline_plugins.commands.soak.samples import Sample
 
@@ -54,6 +53,7 @@ def command(
     deleted afterwards. The exit code is 1 when a value grew, a step or stream failed, or a frame is not accounted
     for.
     """
+    from sightline.cli.bench import endless
     from sightline.cli.interrupts import interrupts
     from sightline.config import load_description
     from sightline.graph.outputs import Outputs
@@ -82,7 +82,7 @@ def command(
             cameras = shown_by_cameras(loaded, every_seconds=every, seed=seed, say=report)
             description = stack.enter_context(cameras)
         else:
-            description = _endless(loaded)
+            description = endless(loaded, realtime=None)
         pipeline = Pipeline.from_description(description, outputs=root)
         caught = stack.enter_context(interrupts(pipeline, say=say))
         soaked = soak(
@@ -95,18 +95,6 @@ def command(
     if report_path is not None:
         report_path.write_text(json.dumps(soaked.to_json(), indent=2) + "\n", encoding="utf-8")
     return _INTERRUPTED if caught.count else _GREW if soaked.wrong else 0
-
-
-def _endless(description: PipelineDescription) -> PipelineDescription:
-    """The pipeline with its files read without end, at their configured speed."""
-    from sightline.cli.bench import endless
-
-    looped = endless(description)
-    sources = {
-        name: source.model_copy(update={"realtime": description.sources[name].realtime})
-        for name, source in looped.sources.items()
-    }
-    return looped.model_copy(update={"sources": sources})
 
 
 def _line(sample: Sample) -> str:
