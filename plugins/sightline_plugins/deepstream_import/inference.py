@@ -57,6 +57,8 @@ _FILTERS = ("0", "1")
 _SERVER_KEYS = {
     "scaling-filter": ("infer_config", "preprocess.frame_scaling_filter"),
     "cluster-mode": ("infer_config", "postprocess.detection"),
+    "process-mode": ("input_control", "process_mode"),
+    "crop-objects-to-roi-boundary": ("infer_config", "postprocess.detection"),
 }
 _OBJECTS = 2
 _ENGINE = re.compile(r"_b\d+_(gpu|dla)\d+_\w+\.engine$")
@@ -109,7 +111,9 @@ def add_model_file(found: Configuration, app: Settings, imported: Import, *, sec
     if _PROPERTY not in nvinfer.sections:
         raise ConfigurationError(f"{found.path} is no configuration of nvinfer: it has no section [property]")
     model = _read(nvinfer, app, imported, server=server)
-    step = _step(model, app, imported, secondary=secondary or _works_on_objects(model, app))
+    on_objects = secondary or _works_on_objects(model, app)
+    step = _step(model, app, imported, secondary=on_objects)
+    _edges(model, imported, secondary=on_objects)
     for key in _OF_PIPELINE:
         if key in app and key in model.settings:
             model.settings.note(key, Outcome.NO_EFFECT, f"[{app.name}] sets it")
@@ -245,6 +249,23 @@ def _clustering(model: Model) -> None:
         _note(model, "cluster-mode", Outcome.DIFFERENT, text)
 
 
+def _edges(model: Model, imported: Import, *, secondary: bool) -> None:
+    """Say what differs where boxes begin and end: crops of objects, and boxes at the edges of the frame."""
+    if imported.compat:
+        if model.settings.flag("crop-objects-to-roi-boundary"):
+            text = "`compat: deepstream` moves boxes into the frame and cuts none"
+            model.settings.note("crop-objects-to-roi-boundary", Outcome.DIFFERENT, text)
+    elif secondary:
+        text = "crops are those of the boxes; DeepStream rounds them to even pixels (`compat: deepstream`)"
+        _note(model, "process-mode", Outcome.DIFFERENT, text)
+    elif model.task == "detect" and not model.settings.flag("crop-objects-to-roi-boundary"):
+        text = (
+            "boxes are clipped to the frame; DeepStream moves those that begin outside, and drops those that reach "
+            "below it (`compat: deepstream`)"
+        )
+        _note(model, "crop-objects-to-roi-boundary", Outcome.DIFFERENT, text)
+
+
 def _cluster_mode(model: Model) -> str:
     return model.settings.text("cluster-mode", "1" if model.settings.flag("enable-dbscan") else "0")
 
@@ -271,12 +292,16 @@ def _step(model: Model, app: Settings, imported: Import, *, secondary: bool) -> 
     interval = _either(model, app, "interval").whole("interval", 0)
     if interval > 0 and not secondary:
         options["every"] = interval + 1
+        if imported.compat:
+            _either(model, app, "interval").note("interval", Outcome.TAKEN, "`every`, counted in batches")
     elif "interval" in (owner := _either(model, app, "interval")):
         text = "it runs on objects, not on frames" if secondary else "it runs on every frame"
         owner.note("interval", Outcome.NO_EFFECT, text)
     options |= card
     if model.resize is not None:
         options["resize"] = model.resize
+    if imported.compat:
+        options["compat"] = "deepstream"
     if task == "classify":
         card |= _classifier(model, number)
         options |= card

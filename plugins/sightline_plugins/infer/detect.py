@@ -65,7 +65,7 @@ class Detect(DetectionElement):
             if self.budget is not None:
                 yield Problem("a budget is for every: auto: set that, or leave the budget out", ("budget",))
             return
-        for name in ("on", "frames"):
+        for name in ("on", "frames", "compat"):
             if getattr(self, name) is not None:
                 yield Problem(f"every: auto decides for whole frames: leave out {name}, or give a number", ("every",))
 

@@ -52,7 +52,8 @@ def detection_rules(element: DetectionElement, plan: ModelPlan) -> DetectionRule
     chosen = element.classes
     wanted = None if chosen is None else np.array([label in chosen for label in labels] + [False])
     lowest = min(confidence, *by_class.values(), confidence)
-    return DetectionRules(_nms_options(element, plan), lowest, limits, wanted)
+    moves_inside = element.compat is not None and element.on is None
+    return DetectionRules(_nms_options(element, plan), lowest, limits, wanted, moves_inside)
 
 
 def minimum_confidence(element: ModelElement, plan: ModelPlan) -> float:

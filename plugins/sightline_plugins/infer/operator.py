@@ -73,10 +73,17 @@ def target_selector(element: ModelElement, plan: ModelPlan) -> TargetSelector:
 def _selector(element: ModelElement, plan: ModelPlan, *, every: int, reinfer_interval_ns: int) -> TargetSelector:
     selection, preprocessing = element.selection(plan), plan.preprocessing
     if selection is not None:
-        return ObjectSelector(selection, preprocessing, reinfer_interval_ns=reinfer_interval_ns, every=every)
+        return ObjectSelector(
+            selection,
+            preprocessing,
+            reinfer_interval_ns=reinfer_interval_ns,
+            every=every,
+            even=element.compat is not None,
+        )
+    placements = region_placements(preprocessing, regions_of=element.regions_of)
     if isinstance(element, DetectionElement) and element.tiles is not None:
-        return RegionSelector(tile_placements(element.tiles, preprocessing), every=every)
-    return RegionSelector(region_placements(preprocessing, regions_of=element.regions_of), every=every)
+        placements = tile_placements(element.tiles, preprocessing)
+    return RegionSelector(placements, every=every, by_batch=element.compat is not None)
 
 
 _GRAY = 114

@@ -184,6 +184,12 @@ class ModelElement(Element):
     box has grown by half, when the object is seen with more confidence, and 0.2, 0.5 and 1 s after the track appeared.
     `0s` runs on every frame. Objects whose position is only carried over from an earlier frame are skipped."""
 
+    compat: Literal["deepstream"] | None = None
+    """`deepstream` cuts and counts as nvinfer of DeepStream does, to compare numbers with an installation: `every`
+    counts batches instead of frames of each stream; crops of objects begin at even pixels and have even sides; centred
+    letterboxes are rounded down; boxes that begin outside of the frame are moved into it, those that reach below it are
+    dropped, and none is cut. Results then depend on which frames are in a batch."""
+
     @property
     def has_precision(self) -> bool:
         """Whether the precision was asked for: by the option, or by the environment."""

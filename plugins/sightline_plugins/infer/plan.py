@@ -26,6 +26,7 @@ from sightline_plugins.infer.facts import ModelFacts, ModelInputs, find_inputs, 
 from sightline_plugins.infer.options import ModelElement
 from sightline_plugins.infer.tasks import form_of_outputs, signature_of
 from sightline_plugins.preprocess.definition import Preprocessing
+from sightline_plugins.preprocess.placement import Rounding
 from sightline_plugins.preprocess.stacks import StackForm
 
 NamedClass: TypeAlias = tuple[tuple[str | int, ...], str]
@@ -263,7 +264,8 @@ class _Planner:
             message = "the model takes images of any size: set one, such as size: [640, 640], or fit: native"
             self._problem(message, "size")
             return None
-        return Preprocessing(size_wh=size_wh, **chosen)
+        rounding: Rounding = "nearest" if self.element.compat is None else "down"
+        return Preprocessing(size_wh=size_wh, rounding=rounding, **chosen)
 
     def _chosen(self, head: Head[Any] | None, size_wh: tuple[int, int] | None) -> dict[str, Any]:
         """Return the pre-processing options that anything sets, by name."""

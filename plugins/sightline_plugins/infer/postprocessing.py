@@ -47,6 +47,8 @@ class DetectionRules:
     confidence: float
     limits: npt.NDArray[np.float32]
     wanted: npt.NDArray[np.bool_] | None
+    moves_inside: bool = False
+    """Whether boxes that begin outside of the frame are moved into it, and none is cut, as DeepStream does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

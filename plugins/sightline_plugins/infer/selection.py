@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sightline.media.boxes import clip
+from sightline.media.boxes import Boxes, clip
 from sightline_plugins.heads.head import Candidates
 from sightline_plugins.infer.postprocessing import DetectionRules
 from sightline_plugins.native import DOUBLE, FLOAT, POINTER, SIZE, function, pointer
@@ -53,7 +53,7 @@ class BoxSelector:
         self._rules = rules
         self._limits = rules.limits if (rules.limits > np.float32(rules.confidence)).any() else None
         nms = rules.nms
-        self._is_greedy = nms.method in ("hard", "none")
+        self._is_greedy = nms.method in ("hard", "none") and not rules.moves_inside
         self._wanted = None if rules.wanted is None else rules.wanted.astype(np.uint8)
         self._own = _BoxRules(
             iou=1 if nms.method == "none" else nms.iou,
@@ -70,7 +70,7 @@ class BoxSelector:
     def select(self, found: Candidates, placement: Placement, *, size_wh: tuple[int, int]) -> tuple[Candidates, int]:
         """Return the candidates that stay, in pixels of a frame of `size_wh`, and how many were not finite.
 
-        `placement` says where the network's input lies in the frame. Boxes are clipped to the frame.
+        `placement` says where the network's input lies in the frame. Boxes are clipped to the frame, or moved into it.
         """
         if self._is_greedy and found.corners is None and placement.turned is None:
             return self._select_upright(found, placement, size_wh)
@@ -83,8 +83,12 @@ class BoxSelector:
     def place(self, kept: Candidates, placement: Placement, *, size_wh: tuple[int, int]) -> Candidates:
         """Return suppressed candidates in pixels of a frame, without unwanted classes and boxes outside of it."""
         wanted = self._rules.wanted
-        found = in_frame(kept, placement, size_wh=size_wh)
-        stays = visible(found)
+        if self._rules.moves_inside:
+            found = replace(placed(kept, placement), xyxy=moved_inside(placement.boxes_in_image(kept.xyxy)))
+            stays = visible(found) & (found.xyxy[:, 3] <= size_wh[1])
+        else:
+            found = in_frame(kept, placement, size_wh=size_wh)
+            stays = visible(found)
         if wanted is not None:
             stays &= wanted[np.clip(found.class_id, -1, len(wanted) - 1)]
         return found if stays.all() else found.select(stays)
@@ -142,10 +146,21 @@ def suppressed(found: Candidates, options: NmsOptions, *, min_confidence: float 
 
 def in_frame(found: Candidates, placement: Placement, *, size_wh: tuple[int, int]) -> Candidates:
     """Convert candidates from pixels of the network's input to frame pixels, with boxes clipped to the frame."""
+    return replace(placed(found, placement), xyxy=clip(placement.boxes_in_image(found.xyxy), size_wh=size_wh))
+
+
+def moved_inside(xyxy: Boxes) -> Boxes:
+    """Return boxes (N, 4) in pixels of a frame as DeepStream has them: one that begins left of the frame or above it is
+    moved to its edge, with the size that it had (`attach_metadata_detector` of `gstnvinfer_meta_utils.cpp`).
+    """
+    return xyxy + np.tile(np.maximum(-xyxy[:, :2], np.float32(0)), (1, 2))
+
+
+def placed(found: Candidates, placement: Placement) -> Candidates:
+    """Return candidates with points and corners in pixels of the frame, and boxes as they were."""
     points, corners = found.points, found.corners
     return replace(
         found,
-        xyxy=clip(placement.boxes_in_image(found.xyxy), size_wh=size_wh),
         points=None if points is None else _points_in_frame(points, placement),
         corners=None if corners is None else placement.points_in_image(corners),
     )

@@ -77,14 +77,19 @@ class _FrameCounter:
 
 
 class RegionSelector:
-    """Selects each part of every n-th frame of each stream."""
+    """Selects each part of every n-th frame of each stream; with `by_batch`, of the frames of every n-th batch."""
 
-    def __init__(self, placements_of: PlacementsOf, *, every: int = 1) -> None:
+    def __init__(self, placements_of: PlacementsOf, *, every: int = 1, by_batch: bool = False) -> None:
         self._placements_of = placements_of
         self._every = every
+        self._by_batch = by_batch
+        self._batches = 0
         self._frames = _FrameCounter()
 
     def select(self, batch: Batch) -> list[InferenceTarget]:
+        if self._by_batch:
+            self._batches += 1
+            return self.of_rows(batch, range(len(batch.frames)) if (self._batches - 1) % self._every == 0 else ())
         return self.of_rows(
             batch,
             [
@@ -161,16 +166,24 @@ class ObjectSelector:
     Objects with a track, or found on one with a track (the plate of a car), are remembered: the model runs on them
     again when `reinfer_interval_ns` have passed (sooner while they are new), when the box has grown, or when they are
     seen with more confidence. It does not run on objects whose position is carried over from an earlier frame, and the
-    known result stays with objects that have become too small or too uncertain.
+    known result stays with objects that have become too small or too uncertain. With `even`, crops begin and end at
+    even pixels.
     """
 
     def __init__(
-        self, selection: TargetSelection, preprocessing: Preprocessing, *, reinfer_interval_ns: int, every: int = 1
+        self,
+        selection: TargetSelection,
+        preprocessing: Preprocessing,
+        *,
+        reinfer_interval_ns: int,
+        every: int = 1,
+        even: bool = False,
     ) -> None:
         self._selection = selection
         self._preprocessing = preprocessing
         self._memory: TrackMemory[Any] = TrackMemory(reinfer_interval_ns)
         self._every = every
+        self._even = even
         self._frames = _FrameCounter()
 
     def select(self, batch: Batch) -> list[InferenceTarget]:
@@ -181,6 +194,8 @@ class ObjectSelector:
             return []
         usable = (recognisable_objects(objects, self._selection) & runs[objects.frame])[rows]
         regions = crop_regions(objects.xyxy[rows], self._selection)
+        if self._even:
+            regions = even_regions(regions)
         keys = track_keys(objects, rows)
         targets = [
             self._target(batch, row, (left, top, right, bottom), key, usable=is_usable)
@@ -248,6 +263,15 @@ def crop_regions(xyxy: Boxes, selection: TargetSelection) -> Boxes:
     if selection.square:
         half = np.repeat(half.max(axis=1, keepdims=True), 2, axis=1)
     return np.concatenate([center - half, center + half], axis=1)
+
+
+def even_regions(xyxy: Boxes) -> Boxes:
+    """Return crops (N, 4) as DeepStream cuts them: left and top raised to even pixels, width and height lowered to even
+    ones, each after its fraction is dropped; at least 2 pixels (`get_converted_buffer` of `gstnvinfer.cpp`).
+    """
+    start = np.ceil(np.trunc(np.maximum(xyxy[:, :2], 0)) / 2) * 2
+    sides = np.maximum(np.trunc(xyxy[:, 2:] - xyxy[:, :2]) // 2 * 2, 2)
+    return np.concatenate([start, start + sides], axis=1).astype(np.float32)
 
 
 def track_keys(objects: Objects, rows: npt.NDArray[np.intp]) -> list[Hashable | None]:

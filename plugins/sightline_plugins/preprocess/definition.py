@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.media import Surface
-from sightline_plugins.preprocess.placement import Align, Fit, Placement, Region, place, region_in_pixels
+from sightline_plugins.preprocess.placement import Align, Fit, Placement, Region, Rounding, place, region_in_pixels
 
 Resize = Literal["bilinear", "area", "nearest", "antialias"]
 ChannelOrder = Literal["rgb", "bgr", "gray"]
@@ -63,6 +63,8 @@ class Preprocessing:
     pad: tuple[int, ...] = (114,)
     crop: float = 1.0
     multiple: int = 32
+    rounding: Rounding = "nearest"
+    """How the sides of a centred letterbox are rounded."""
 
     @property
     def channels(self) -> int:
@@ -84,6 +86,7 @@ class Preprocessing:
             align=self.align,
             crop=self.crop,
             multiple=self.multiple,
+            rounding=self.rounding,
         )
 
     def place_fractions(self, fractions: Region, surface: Surface) -> Placement:

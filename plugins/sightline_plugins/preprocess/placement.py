@@ -14,6 +14,7 @@ from sightline.media.boxes import Boxes
 
 Fit = Literal["letterbox", "stretch", "expand", "cover", "height", "native"]
 Align = Literal["center", "top_left"]
+Rounding = Literal["nearest", "down"]
 SizeWh = tuple[int, int]
 Region = tuple[float, float, float, float]
 Points = npt.NDArray[np.float32]
@@ -88,6 +89,7 @@ def place(
     align: Align = "center",
     crop: float = 1.0,
     multiple: int = 32,
+    rounding: Rounding = "nearest",
 ) -> Placement:
     """Put a region into a network input of `size_wh`.
 
@@ -99,7 +101,8 @@ def place(
     `native`     as it is; the input is as large as the region, rounded up to a `multiple` (`size_wh` is not looked at)
 
     A letterbox is rounded to whole pixels; when centred, to the nearest, and an odd rest goes to the right and the
-    bottom, as the training code of the YOLO family does; at the top left downwards, as YOLOX and SCRFD do. The width of
+    bottom, as the training code of the YOLO family does (with `rounding` downwards, as DeepStream does); at the top
+    left downwards, as YOLOX and SCRFD do. The width of
     `height` is rounded up, as PaddleOCR does; `cover` to whole pixels where torchvision does.
     """
     left, top, right, bottom = region_xyxy
@@ -119,11 +122,13 @@ def place(
         width = min(max(ceil(wide * size_wh[1] / high - _ROUNDING), 1), size_wh[0])
         return Placement(region_xyxy, (0, 0, width, size_wh[1]), size_wh)
     factor = min(size_wh[0] / wide, size_wh[1] / high)
-    if align == "top_left":
+    if align == "top_left" or rounding == "down":
         width, height = (max(int(side * factor + _ROUNDING), 1) for side in (wide, high))
+    else:
+        width = min(max(round(wide * factor), 1), size_wh[0])
+        height = min(max(round(high * factor), 1), size_wh[1])
+    if align == "top_left":
         return Placement(region_xyxy, (0, 0, width, height), size_wh)
-    width = min(max(round(wide * factor), 1), size_wh[0])
-    height = min(max(round(high * factor), 1), size_wh[1])
     return Placement(region_xyxy, ((size_wh[0] - width) // 2, (size_wh[1] - height) // 2, width, height), size_wh)
 
 

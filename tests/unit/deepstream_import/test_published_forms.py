@@ -53,13 +53,13 @@ BEHIND = "secondary-gie0: {config-file: plates.txt, gie-unique-id: 30, operate-o
 TRACKER = "tracker: {ll-lib-file: libnvds.so, ll-config-file: config_tracker_NvDCF_perf.yml}\n"
 
 
-def imported(folder: Path, text: str, *, name: str = "app.txt") -> Import:
+def imported(folder: Path, text: str, *, name: str = "app.txt", compat: bool = False) -> Import:
     """The import of a file with that text, beside the files that the others name."""
     files = {name: text, "rules.txt": RULES, "behind.yml": BEHIND, "tracker.yml": TRACKER}
     files |= {"pgie.txt": MODEL, "plates.txt": MODEL, "labels.txt": "car\nvan\n", name: text}
     for file, content in files.items():
         (folder / file).write_text(content)
-    return import_deepstream(folder / name, folder=folder)
+    return import_deepstream(folder / name, folder=folder, compat=compat)
 
 
 def steps(result: Import) -> list[tuple[str, Mapping[str, Any]]]:
@@ -195,3 +195,26 @@ def test_a_wall_without_room_for_all_streams_gets_a_grid_that_has(tmp_path: Path
 
     assert "rows" not in dict(steps(result))["tile"]
     assert outcome(result, "rows")[0] == "DIFFERENT"
+
+
+@pytest.mark.parametrize(
+    ("key", "without", "with_compat"),
+    [
+        ("interval", ("DIFFERENT", "counted in frames of each stream"), ("TAKEN", "counted in batches")),
+        ("crop-objects-to-roi-boundary", ("DIFFERENT", "drops those that reach below it"), None),
+        ("scaling-filter", ("DIFFERENT", "bilinear"), ("TAKEN", "`resize: nearest`")),
+    ],
+)
+def test_the_report_says_where_results_differ_without_compat(
+    tmp_path: Path, key: str, without: tuple[str, str], with_compat: tuple[str, str] | None
+) -> None:
+    text = "[property]\nonnx-file=a.onnx\ninterval=3\n"
+    plain, compat = (imported(tmp_path, text, compat=one) for one in (False, True))
+
+    name, said = outcome(plain, key)
+    assert (name, without[1] in said) == (without[0], True)
+    found = [(one.outcome.name, one.text) for one in compat.outcomes.found if one.key == key]
+    assert [(name, with_compat is not None and with_compat[1] in said) for name, said in found] == (
+        [] if with_compat is None else [(with_compat[0], True)]
+    )
+    assert (steps(compat)[0][1]["compat"], steps(compat)[0][1]["every"]) == ("deepstream", 4)
