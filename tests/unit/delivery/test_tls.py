@@ -76,7 +76,7 @@ def test_key_with_a_passphrase_is_one_problem_and_asks_nobody(
     openssl = program("openssl", package="openssl")
     encrypting: list[str | Path] = [
         openssl,
-        "rsa",
+        "pkey",
         "-aes256",
         "-passout",
         "pass:abcd",
