@@ -105,9 +105,13 @@ class Trials:
         streams = figures.streams(headroom=headroom)
         confirmed = None
         if 0 < streams <= _MOST_CONFIRMED:
-            confirmed = self._run("as planned", copied(self._description, streams=streams), realtime=True)
+            confirmed = self.as_planned(streams)
         runs = tuple(zip(list(SHARES)[1:], (*alone, whole), strict=False))
         return Plan(runs, figures, headroom, streams, confirmed)
+
+    def as_planned(self, streams: int) -> Measured:
+        """Run so many streams at their own rates."""
+        return self._run("as planned", copied(self._description, streams=streams), realtime=True)
 
     def _run(self, name: str, description: PipelineDescription, *, realtime: bool = False) -> Measured:
         seconds, count = SHARES[name] * self._seconds, len(description.sources)
