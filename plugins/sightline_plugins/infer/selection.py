@@ -153,7 +153,8 @@ def moved_inside(xyxy: Boxes) -> Boxes:
     """Return boxes (N, 4) in pixels of a frame as DeepStream has them: one that begins left of the frame or above it is
     moved to its edge, with the size that it had (`attach_metadata_detector` of `gstnvinfer_meta_utils.cpp`).
     """
-    return xyxy + np.tile(np.maximum(-xyxy[:, :2], np.float32(0)), (1, 2))
+    moved: Boxes = xyxy + np.tile(np.maximum(-xyxy[:, :2], np.float32(0)), (1, 2))
+    return moved
 
 
 def placed(found: Candidates, placement: Placement) -> Candidates:
