@@ -18,6 +18,7 @@ ALLOWED = {
     "config": {"graph", "media", "devices", *FOUNDATION},
     "rtsp": FOUNDATION,
     "runtime": {"graph", "media", "devices", *FOUNDATION},
+    "cluster": {"graph", "media", "devices", "runtime", "pipeline", *FOUNDATION},
     "control": {"config", "graph", "media", "devices", "runtime", *FOUNDATION},
     "client": {"api", *FOUNDATION},
     "server": {"api", "config", "control", "graph", "media", "devices", "runtime", "pipeline", *FOUNDATION},
