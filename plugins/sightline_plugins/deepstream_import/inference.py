@@ -14,7 +14,7 @@ from typing import Any
 
 from sightline.errors import ConfigurationError
 from sightline_plugins.deepstream_import.outcomes import KeyOutcome, Outcome
-from sightline_plugins.deepstream_import.parsers import HEADS, TASKS, advice_on
+from sightline_plugins.deepstream_import.parsers import HEADS, ROW_PARSERS, TASKS, advice_on
 from sightline_plugins.deepstream_import.plan import Import, ModelStep, Stage, Step, safe_name
 from sightline_plugins.deepstream_import.sections import Configuration, Section
 from sightline_plugins.deepstream_import.server_files import ServerFile, of_nvinferserver
@@ -22,6 +22,7 @@ from sightline_plugins.deepstream_import.settings import Settings, report_unknow
 from sightline_plugins.deepstream_import.source_text import is_file
 from sightline_plugins.deepstream_import.tables.inference import CLASS_ATTRIBUTES, GIE, NVINFER
 from sightline_plugins.infer.card import read_labels
+from sightline_plugins.infer.facts import read_facts
 from sightline_plugins.model_import.deepstream import read_card
 from sightline_plugins.model_import.package import ModelPackage, name_of, own_card
 from sightline_plugins.store import Origin
@@ -61,6 +62,7 @@ _SERVER_KEYS = {
     "crop-objects-to-roi-boundary": ("infer_config", "postprocess.detection"),
 }
 _OBJECTS = 2
+_ROWS, _ROW = "end_to_end", 6
 _ENGINE = re.compile(r"_b\d+_(gpu|dla)\d+_\w+\.engine$")
 _FORMATS = (".onnx", ".etlt", ".tlt", ".uff", ".caffemodel")
 _OLD_FORMATS = ("model-file", "proto-file", "tlt-encoded-model", "custom-network-config")
@@ -164,6 +166,8 @@ def _read(found: Configuration, app: Settings, imported: Import, *, server: Serv
     )
     if served:
         model.card["model"] = served
+    if _has_rows(model):
+        model.card["head"] = _ROWS
     _resize(model, imported)
     _clustering(model)
     return model
@@ -195,6 +199,18 @@ def _labels(settings: Settings, app: Settings, imported: Import) -> tuple[tuple[
         text = f"{path.name} has {len(labels)} labels, and the labels count"
         settings.note("num-detected-classes", Outcome.DIFFERENT, text)
     return labels, path
+
+
+def _has_rows(model: Model) -> bool:
+    """Return whether the outputs are rows of a box, its score and its class for each cell, as DeepStream-Yolo exports
+    them; their shape alone could be that of other heads. A model that is not there is taken for such an export.
+    """
+    if model.parser not in ROW_PARSERS:
+        return False
+    if model.path is None or not is_file(model.path):
+        return not model.is_server
+    outputs = read_facts(model.path).outputs
+    return len(outputs) == 1 and len(outputs[0].shape) == 3 and outputs[0].shape[-1] == _ROW
 
 
 def _split(label: str) -> tuple[str, ...]:
@@ -346,6 +362,8 @@ def _given_by_card(model: Model) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if model.labels and "labels" not in own:
         found["labels"] = list(model.labels) if model.label_file is None else model.label_file
+    if "head" in card and "head" not in own:
+        found["head"] = card["head"]
     found |= {key: card["input"][key] for key in _INPUT if key in card["input"] and key not in own_input}
     found |= {key: card[key] for key in ("confidence", "class_confidence") if key in card and "confidence" not in own}
     nms = card.get("nms", {})

@@ -52,6 +52,8 @@ HEADS: Mapping[str, str] = {
 """DeepStream's own samples misspell `Classifer`; both spellings are known."""
 TASKS: Mapping[str, str] = {"ctc": "read", "yolov8_pose": "pose", "yolov8_pose or end_to_end_pose": "pose"}
 """Steps of heads whose kind of network nvinfer has no word for."""
+ROW_PARSERS = frozenset(("NvDsInferParseYolo", "NvDsInferParseYoloCuda"))
+"""Functions of DeepStream-Yolo, whose exports have rows of x1, y1, x2, y2, score and class that are not suppressed."""
 _NOT_HERE: Mapping[str, str] = {
     "NvDsInferParseCustomFasterRCNN": "models of two stages: export with NonMaxSuppression inside, for `end_to_end`",
     "NvDsInferParseCustomMrcnnTLT": "models of two stages: a one-stage model with masks (`yolov8_seg`) does the same",

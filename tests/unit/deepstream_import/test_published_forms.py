@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from sightline.errors import ConfigurationError
 from sightline_plugins.deepstream_import.application import import_deepstream
@@ -218,3 +221,25 @@ def test_the_report_says_where_results_differ_without_compat(
         [] if with_compat is None else [(with_compat[0], True)]
     )
     assert (steps(compat)[0][1]["compat"], steps(compat)[0][1]["every"]) == ("deepstream", 4)
+
+
+@pytest.mark.parametrize(("shape", "head"), [((1, 3549, 6), "end_to_end"), ((1, 84, 3549), None), (None, "end_to_end")])
+def test_exports_of_deepstream_yolo_are_rows_of_boxes_that_are_suppressed(
+    tmp_path: Path, shape: tuple[int, ...] | None, head: str | None
+) -> None:
+    if shape is not None:
+        save_without_nodes(tmp_path / "a.onnx", shape)
+    result = imported(tmp_path, f"{MODEL}parse-bbox-func-name=NvDsInferParseYolo\n")
+
+    assert (steps(result)[0][1].get("head"), steps(result)[0][1]["iou"]) == (head, 0.3)
+
+
+def save_without_nodes(path: Path, shape: tuple[int, ...]) -> None:
+    """Write a model that gives a constant of that shape, whatever it sees."""
+    value = numpy_helper.from_array(np.zeros(shape, np.float32), "found")
+    image, found = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, size)
+        for name, size in (("images", [1, 3, 416, 416]), ("output", list(shape)))
+    )
+    node = helper.make_node("Identity", ["found"], ["output"])
+    onnx.save(helper.make_model(helper.make_graph([node], "constant", [image], [found], [value])), path)
