@@ -61,6 +61,19 @@ def _fail(kind: str) -> None:
     time.sleep(300)
 
 
+class Unbuildable(Element):
+    """Cannot be built in the worker of a stream, and in no other."""
+
+    name: ClassVar[str] = "unbuildable"
+
+    stream: str
+
+    def build(self, site: Site) -> Operator:
+        if self.stream in site.streams:
+            raise ValueError("there is nothing to build it from")
+        return Faulting(Fault(kind="raise", stream="", at=0, marker=""))
+
+
 class Broken(Element):
     """A sink of results that fails on a frame."""
 

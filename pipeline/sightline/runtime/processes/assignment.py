@@ -14,7 +14,7 @@ from sightline.errors import ConfigurationError, OperatorError, SightlineError
 from sightline.graph import Element, PipelineDescription, Sink, Site, SourceElement
 from sightline.media import Batch, Stream
 from sightline.redaction import redact
-from sightline.runtime.processes.results import Results, Send
+from sightline.runtime.processes.results import Forward, Results, Send
 from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.counters import StreamStats
 
@@ -31,22 +31,30 @@ class Assignment:
     fresh: bool
     hang_seconds: float
     """After how long without a sign of life the main process kills the worker."""
-    forwarded: tuple[str, ...]
-    """Steps of which the main process runs the operators."""
+    forwarded: Mapping[str, int]
+    """Steps of which the main process runs the operators, and their versions."""
     former: tuple[StreamStats, ...] = ()
     claimed: tuple[Path, ...] = ()
     wants_events: bool = False
     wants_batches: bool = False
+    is_on_probation: bool = False
+    """Whether a change is on probation when the worker begins."""
 
-    def forwarding(self, send: Send) -> PipelineDescription:
-        """The description with steps that forward what they get, instead of those that the main process runs."""
-        description = self.description
-        for element_id, element in tuple(description.elements()):
-            if element_id in self.forwarded:
-                description = description.with_element(element_id, forwarder(element_id, element, send))
-            elif element.id is None:  # ids count the elements of a kind, some of which are replaced
-                description = description.with_element(element_id, element.model_copy(update={"id": element_id}))
-        return description
+
+def forwarding(description: PipelineDescription, forwarded: Mapping[str, int], send: Send) -> PipelineDescription:
+    """The description with steps that forward what they get, instead of those that the main process runs."""
+    for element_id, element in tuple(description.elements()):
+        if element_id in forwarded:
+            made = forwarder(element_id, element, send, version=forwarded[element_id])
+            description = description.with_element(element_id, made)
+        else:
+            description = description.with_element(element_id, named(element_id, element))
+    return description
+
+
+def named(element_id: str, element: Element) -> Element:
+    """The element with its id: ids count the elements of a kind, some of which are replaced in a worker."""
+    return element if element.id is not None else element.model_copy(update={"id": element_id})
 
 
 def share_of(
@@ -77,16 +85,19 @@ class Forwarder(Element):
 
     name: ClassVar[str] = "forward"
     sink: ClassVar[bool] = True
+
+    version: int
+    """That of the operator in the main process."""
     _send: Send = PrivateAttr()
 
     def build(self, site: Site) -> Forwarding:
         """Make what sends."""
-        return Forwarding(site.element_id, self._send)
+        return Forwarding((site.element_id, self.version), self._send)
 
 
-def forwarder(element_id: str, element: Element, send: Send) -> Forwarder:
+def forwarder(element_id: str, element: Element, send: Send, *, version: int) -> Forwarder:
     """The element that stands for another one, on the same streams."""
-    made = Forwarder(id=element_id, streams=element.streams)
+    made = Forwarder(id=element_id, streams=element.streams, version=version)
     object.__setattr__(made, "__pydantic_private__", {"_send": send})
     return made
 
@@ -94,21 +105,21 @@ def forwarder(element_id: str, element: Element, send: Send) -> Forwarder:
 class Forwarding(Sink):
     """Sends each batch, without its pixels, and the ends of streams. Raises ChannelClosed without a main process."""
 
-    def __init__(self, element_id: str, send: Send) -> None:
-        self._element_id = element_id
+    def __init__(self, to: Forward, send: Send) -> None:
+        self._to = to
         self._send = send
 
     def consume(self, batch: Batch) -> None:
         """Send what was found on the frames."""
-        self._send("results", (self._element_id, Results.of(batch)))
+        self._send("results", (self._to, Results.of(batch)))
 
     def pause_stream(self, stream: Stream) -> None:
         """Tell that a stream is paused."""
-        self._send("stream paused", (self._element_id, stream.name, stream.live))
+        self._send("stream paused", (self._to, stream.name, stream.live))
 
     def end_stream(self, stream: Stream) -> None:
         """Tell that a stream has ended."""
-        self._send("stream ended", (self._element_id, stream.name, stream.live))
+        self._send("stream ended", (self._to, stream.name, stream.live))
 
 
 @dataclass(frozen=True, slots=True)

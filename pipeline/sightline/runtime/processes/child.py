@@ -11,21 +11,22 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from threading import Event as Flag
 from threading import Lock
 from typing import Any
 
 from sightline.devices.discovery import take_device
-from sightline.errors import StreamError
-from sightline.graph import Message, MessageKind, Mounts, Outputs, Packets
+from sightline.errors import OperatorError, StreamError
+from sightline.graph import Element, Message, MessageKind, Mounts, Outputs, Packets, Step
 from sightline.graph.site import SystemClock
 from sightline.media import Batch, Event, Stream
-from sightline.runtime.processes.assignment import Assignment, ToldError
+from sightline.runtime.processes.assignment import Assignment, ToldError, forwarding, named
 from sightline.runtime.processes.channel import Channel, ChannelClosed
 from sightline.runtime.processes.results import Results
 from sightline.runtime.processes.streams import Done
 from sightline.runtime.runner import Runner
+from sightline.runtime.scheduling.lanes import AtItsEnd, Rebuilt
 from sightline.runtime.sources.manager import PendingChange
 from sightline.runtime.stats.counters import StreamStats
 from sightline.runtime.threads import Worker
@@ -46,7 +47,8 @@ class _WorkerRun:
 
     def __init__(self, channel: Channel, assignment: Assignment) -> None:
         self._channel = channel
-        description = assignment.forwarding(channel.send)
+        self._description = assignment.description
+        description = forwarding(assignment.description, assignment.forwarded, channel.send)
         self._outputs = Outputs(assignment.outputs_root)
         for path in assignment.claimed:
             self._outputs.claim(path)
@@ -68,7 +70,19 @@ class _WorkerRun:
         self._stats: dict[str, StreamStats] = {}
         self._wants_batches = assignment.wants_batches
         self._pending: dict[int, PendingChange] = {}
-        self._lock = Lock()
+        self._lock, self._failing = Lock(), Lock()
+        self._contexts: dict[str, ExitStack] = {}
+        self._told_failure: OperatorError | None = None
+        self._own_calls: Mapping[str, Callable[..., Any]] = {
+            "runs": self._runs,
+            "differs": self._differs,
+            "rebuild": self._rebuild,
+            "settle_probation": self._settle_probation,
+            "prove": self.prove,
+            "keep_open": lambda keeps: self._enter("kept open", self.runner.kept_open, enters=keeps),
+        }
+        """What is asked of the worker and not of its runner as it is."""
+        self.prove(begins=assignment.is_on_probation)
 
     def send_view(self) -> None:
         """Send what is counted now."""
@@ -79,7 +93,15 @@ class _WorkerRun:
             pass  # a table grew while it was pickled: the next view has it
 
     def settle(self) -> bool:
-        """Answer requests whose changes are done; return whether others are under way."""
+        """Answer requests whose changes are done, and report a change that has failed; return whether requests are
+        under way.
+        """
+        with self._failing:
+            failure = self.runner.probation.error
+            if failure is not self._told_failure:
+                self._told_failure = failure
+                if failure is not None:
+                    self._channel.send("change failed", ToldError.of(failure))
         with self._lock:
             done = {number: one for number, one in self._pending.items() if one.done}
             for number in done:
@@ -90,9 +112,22 @@ class _WorkerRun:
         return is_waiting
 
     def call(self, number: int, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
-        """Do what the main process asks for, and answer when it is done."""
+        """Do what the main process asks for, and answer when it is done. Steps are changed in a thread of their own:
+        that waits until models are loaded and batches have passed.
+        """
+        if name == "rebuild":
+            _Call(lambda: self._do(number, name, arguments, options)).start()
+        else:
+            self._do(number, name, arguments, options)
+
+    def prove(self, *, begins: bool) -> None:
+        """Let a change be on probation from now on, or none any more."""
+        self._enter("probation", self.runner.probation.of_a_change, enters=begins)
+
+    def _do(self, number: int, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
+        work = self._own_calls.get(name) or getattr(self.runner, name)
         try:
-            answer = getattr(self.runner, name)(*arguments, **options)
+            answer = work(*arguments, **options)
         except Exception as error:  # noqa: BLE001  raised where it was asked for
             self._channel.send("answer", (number, None, ToldError.of(error)))
             return
@@ -101,6 +136,37 @@ class _WorkerRun:
                 self._pending[number] = answer
         else:
             self._answer(number, lambda: answer)
+
+    def _enter(self, name: str, context: Callable[[], AbstractContextManager[None]], *, enters: bool) -> None:
+        """Enter a context, or leave it; it is entered once."""
+        if enters and name not in self._contexts:
+            self._contexts[name] = ExitStack()
+            self._contexts[name].enter_context(context())
+        elif not enters and name in self._contexts:
+            self._contexts.pop(name).close()
+
+    def _settle_probation(self) -> int:
+        """What failed was taken back: a failure that comes now is another one, and is reported as such."""
+        with self._failing:
+            self._told_failure = None
+            return self.runner.probation.settle()
+
+    def _runs(self, element_id: str, element: Element) -> bool:
+        return self.runner.runs(element_id, named(element_id, element))
+
+    def _differs(self, steps: tuple[Step, ...], forwarded: Mapping[str, int]) -> bool:
+        return self.runner.differs(self._own_steps(steps, forwarded))
+
+    def _rebuild(self, steps: tuple[Step, ...], forwarded: Mapping[str, int], *, prove_ns: int) -> Rebuilt | None:
+        """Continue with other steps; return None when this worker has nothing left to do."""
+        try:
+            return self.runner.rebuild(self._own_steps(steps, forwarded), prove_ns=prove_ns)
+        except AtItsEnd:
+            return None
+
+    def _own_steps(self, steps: tuple[Step, ...], forwarded: Mapping[str, int]) -> tuple[Step, ...]:
+        description = self._description.model_copy(update={"steps": steps})
+        return forwarding(description, forwarded, self._channel.send).steps
 
     def _answer(self, number: int, answer: Callable[[], Any]) -> None:
         content: tuple[int, Any, ToldError | None]
@@ -136,6 +202,19 @@ class _WorkerRun:
         shown = (Results.of(batch), tuple(arrivals_ns)) if self._wants_batches else None
         with suppress(ChannelClosed):
             self._channel.send("done", (counts, shown))
+
+
+class _Call(Worker):
+    """Does one thing that the main process asks for and that takes long."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__("worker-call")
+        self._work = work
+
+    def work(self) -> None:
+        """Do it; nobody waits for the answer when the main process has ended."""
+        with suppress(ChannelClosed):
+            self._work()
 
 
 class _Reporter(Worker):

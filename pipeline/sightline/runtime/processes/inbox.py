@@ -7,12 +7,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from sightline.errors import OperatorError
 from sightline.graph import Message, MessageKind
 from sightline.media import Event, Stream
+from sightline.runtime.probation import Probation
 from sightline.runtime.processes.assignment import ToldError
 from sightline.runtime.processes.channel import Letter
 from sightline.runtime.processes.main_steps import MainSteps
-from sightline.runtime.processes.results import Results
+from sightline.runtime.processes.results import Forward, Results
 from sightline.runtime.processes.share import Share
 from sightline.runtime.processes.streams import Done, RunStreams
 from sightline.runtime.run import BatchListener
@@ -23,7 +25,7 @@ from sightline.runtime.stats.snapshot import RunView
 
 class Inbox:
     """Takes the letters of workers, each in the thread of its share: results go to `steps`, counts to `streams`,
-    messages to `post`, batches and events to the listeners, errors to `fail`.
+    messages to `post`, batches and events to the listeners, errors to `fail`, those of changes to `probation`.
     """
 
     def __init__(
@@ -33,10 +35,12 @@ class Inbox:
         streams: RunStreams,
         post: Callable[[Message], None],
         fail: Callable[[BaseException], None],
+        probation: Probation,
         on_events: EventListener | None,
         on_batch: BatchListener | None,
     ) -> None:
         self._steps, self._streams, self._post, self._fail = steps, streams, post, fail
+        self._probation = probation
         self._on_events, self._on_batch = on_events, on_batch
         self._posting = Lock()
         self._told: set[tuple[MessageKind, str, str | None]] = set()
@@ -48,6 +52,7 @@ class Inbox:
             "events": self._take_events,
             "view": self._take_view,
             "message": self._take_message,
+            "change failed": self._take_failed_change,
             "ended": self._take_end,
             "failed": self._take_failure,
         }
@@ -58,16 +63,16 @@ class Inbox:
         if take is not None:
             take(share, letter.content)
 
-    def _take_results(self, _: Share, content: tuple[str, Results]) -> None:
+    def _take_results(self, _: Share, content: tuple[Forward, Results]) -> None:
         self._steps.process(*content)
 
-    def _take_stream_end(self, _: Share, content: tuple[str, str, bool]) -> None:
-        element_id, name, live = content
-        self._steps.end_stream(element_id, Stream(name, live=live))
+    def _take_stream_end(self, _: Share, content: tuple[Forward, str, bool]) -> None:
+        to, name, live = content
+        self._steps.end_stream(to, Stream(name, live=live))
 
-    def _take_stream_pause(self, _: Share, content: tuple[str, str, bool]) -> None:
-        element_id, name, live = content
-        self._steps.pause_stream(element_id, Stream(name, live=live))
+    def _take_stream_pause(self, _: Share, content: tuple[Forward, str, bool]) -> None:
+        to, name, live = content
+        self._steps.pause_stream(to, Stream(name, live=live))
 
     def _take_done(self, share: Share, content: tuple[Mapping[str, Done], Any]) -> None:
         counts, shown = content
@@ -95,6 +100,11 @@ class Inbox:
                     return
                 self._told.add(key)
         self._post(message)
+
+    def _take_failed_change(self, _: Share, told: ToldError) -> None:
+        error = told.error()
+        if isinstance(error, OperatorError):
+            self._probation.report(error)
 
     def _take_end(self, share: Share, content: tuple[RunView, Report | None, ToldError | None]) -> None:
         share.view, share.report, told = content

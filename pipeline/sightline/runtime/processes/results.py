@@ -14,6 +14,8 @@ from sightline.media.surface import PixelFormat, Surface
 
 _FRAME_FIELDS = tuple(one.name for one in fields(Frame) if one.name not in ("stream", "surface"))
 
+Forward = tuple[str, int]
+"""Which step of the main process results are for: its id, and its version, which grows when it is built anew."""
 Send = Callable[[str, Any], None]
 """Sends a letter to the main process: its kind and its content."""
 

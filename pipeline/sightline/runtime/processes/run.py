@@ -6,6 +6,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from threading import Event as Flag
 from threading import RLock
 from typing import Any
@@ -29,8 +30,8 @@ from sightline.graph import (
 from sightline.media import Stream
 from sightline.redaction import redact
 from sightline.runtime.inspection import FrameInspection
-from sightline.runtime.probation import Probation
 from sightline.runtime.processes.assignment import Assignment, ToldError, share_of
+from sightline.runtime.processes.changes import StepChanges, WorkersProbation, merged_failures, of_main
 from sightline.runtime.processes.channel import Letter
 from sightline.runtime.processes.inbox import Inbox
 from sightline.runtime.processes.main_steps import MainSteps
@@ -54,6 +55,14 @@ from sightline.runtime.watchdog import Watch
 _LOOK_SECONDS = 0.5
 _MOST_FRUITLESS = 5
 """After so many workers in a row that have failed without having processed a frame, their files are given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What workers are to run that are started from now on: the description, and the versions of `forwarded` steps."""
+
+    description: PipelineDescription
+    forwarded: Mapping[str, int]
 
 
 class ProcessRunner(Run):
@@ -83,10 +92,10 @@ class ProcessRunner(Run):
         self._mounts, self._limits, self._watches = mounts, limits, watches
         self._on_events, self._on_batch, self._fresh = on_events, on_batch, fresh
         self._lock, self._stopping = RLock(), Flag()
-        self.probation = Probation(hold=lambda: None)  # steps cannot change while the run goes on
         self._lost_outputs: dict[str, str] = {}
-        self._forwarded = {name: one for name, one in description.elements() if one.sink and one.results_only}
         self._steps: MainSteps | None = None
+        self._changes: StepChanges | None = None
+        self._changing = RLock()
         self._inbox: Inbox | None = None
         self._created_ns, self._begun_ns, self._cpu_begun_ns = clock.monotonic_ns(), 0, 0
         self._begun_epoch_ns = clock.epoch_ns()
@@ -104,6 +113,7 @@ class ProcessRunner(Run):
             for number in range(1, count + 1)
         ]
         """The share of each worker."""
+        self.probation: WorkersProbation = WorkersProbation(self.shares)
         self._ended: set[int] = set()
         self._running = 0
         self._placement = Placement(self.shares, description.sources)
@@ -116,13 +126,19 @@ class ProcessRunner(Run):
         """
         try:
             self._steps = MainSteps(
-                self._forwarded, site=self._site(), on_error=self.failed, on_hopeless=self._fail_stream
+                of_main(self._description.steps),
+                site=self._site(),
+                on_error=self._step_failed,
+                on_hopeless=self._fail_stream,
             )
+            self._plan = _Plan(self._description, self._steps.forwarded)
+            self._changes = StepChanges(self.shares, main=self._steps, adopt=self._adopt, fail=self.failed)
             self._inbox = Inbox(
                 steps=self._steps,
                 streams=self._streams,
                 post=self._post_of_element,
                 fail=self.failed,
+                probation=self.probation,
                 on_events=self._on_events,
                 on_batch=self._on_batch,
             )
@@ -162,17 +178,21 @@ class ProcessRunner(Run):
             share.abort()
 
     def failures(self) -> Mapping[str, Failures]:
-        """Return how often the steps of this process have failed that may be skipped, by their ids."""
-        return self._main_steps.elements.failures()
+        """Return how often the present steps have failed that may be skipped, by their ids."""
+        answers = [share.ask("failures") or {} for share in self.shares]
+        return merged_failures([*answers, self._main_steps.elements.failures()])
 
     def slow_calls(self, *, seconds: float) -> Mapping[str, float]:
-        """Return the steps of this process that have been in the same call for longer, and for how long."""
-        return self._main_steps.elements.slow_calls(seconds=seconds)
+        """Return the steps that have been in the same call for longer, and for how long, in seconds."""
+        found = dict(self._main_steps.elements.slow_calls(seconds=seconds))
+        for share in self.shares:
+            for name, duration in (share.ask("slow_calls", seconds=seconds) or {}).items():
+                found[name] = max(duration, found.get(name, 0.0))
+        return found
 
     def has_come(self, name: str) -> bool:
-        """Whether a frame of a stream has come."""
-        stats = self.streams().get(name)
-        return stats is not None and stats.received > 0
+        """Whether a frame of the present source of a stream has come."""
+        return bool(self._share_of(name).ask("has_come", name))
 
     def view(self) -> RunView:
         """Return the run as its workers were half a second ago at most; from any thread."""
@@ -267,30 +287,45 @@ class ProcessRunner(Run):
             share.request("resume_source", name)
 
     def runs(self, element_id: str, element: Element) -> bool:
-        """Whether it has this step with these options."""
-        return dict(self._description.elements()).get(element_id) == element
+        """Whether it has this step with these options, and the files that it reads have not changed since."""
+        return self._step_changes.runs(element_id, element)
 
     def differs(self, steps: tuple[Step, ...]) -> bool:
-        """Whether these steps differ from the present ones."""
-        return steps != self._description.steps
+        """Whether these steps differ from the present ones, or files that they read have changed."""
+        return self._step_changes.differ(steps)
 
     def rebuild(self, steps: tuple[Step, ...], *, prove_ns: int = 0) -> Rebuilt:
-        """Raises ConfigurationError: steps cannot change while the run goes on."""
-        del steps, prove_ns
-        raise ConfigurationError("steps cannot change while the pipeline runs in several processes: start it again")
+        """Continue with other steps, in all workers; wait until they run. Raises SightlineError, and continues as
+        before.
+        """
+        self._begun.wait()
+        _check_travels(self._description.model_copy(update={"steps": steps}))
+        with self._changing:
+            return self._step_changes.carry_out(self._description.steps, steps, prove_ns=prove_ns)
 
     def set_batch(self, batch: BatchOptions) -> None:
-        """Raises ConfigurationError, as `rebuild` does."""
-        del batch
-        raise ConfigurationError("`batch` cannot change while the pipeline runs in several processes: start it again")
+        """Form batches by other options from now on."""
+        with self._changing:
+            self._description = self._description.model_copy(update={"batch": batch})
+            self._plan = replace(self._plan, description=self._description)
+            for share in self.shares:
+                share.ask("set_batch", batch)
 
     def let_frames_in(self) -> None:
-        """Do nothing: frames never wait for a change here."""
+        """Go on after an error for which frames wait in front of the steps of a worker."""
+        for share in self.shares:
+            share.request("let_frames_in")
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
-        """Workers that have no streams left end when they are not to stay; the others take what is added."""
-        yield
+        """Let no worker end for lack of streams while the block is open, because others will be added."""
+        for share in self.shares:
+            share.ask("keep_open", keeps=True)
+        try:
+            yield
+        finally:
+            for share in self.shares:
+                share.request("keep_open", keeps=False)
 
     # What the shares report
 
@@ -307,17 +342,19 @@ class ProcessRunner(Run):
     def assignment(self, share: Share) -> Assignment:
         """Return what the next worker is to run: the streams that have not ended, behind what was processed."""
         sources = {name: one for name, one in share.sources.items() if not self._streams.is_over(name)}
+        plan = self._plan
         return Assignment(
-            description=share_of(self._description, sources, number=share.number, device=share.device),
+            description=share_of(plan.description, sources, number=share.number, device=share.device),
             outputs_root=self._outputs.root,
             limits=self._limits,
             fresh=self._fresh and not share.restarts,
             hang_seconds=self._description.processes.hang_timeout / 1e9,
-            forwarded=tuple(self._forwarded),
+            forwarded=plan.forwarded,
             former=self._streams.former(sources),
             claimed=share.files,
             wants_events=self._on_events is not None,
             wants_batches=self._on_batch is not None,
+            is_on_probation=self.probation.is_open,
         )
 
     def take(self, share: Share, letter: Letter) -> None:
@@ -354,6 +391,7 @@ class ProcessRunner(Run):
         text = f"{number} {reason}: {lost} frames under way are lost{again}"
         data = {"worker": share.number, "restarts": share.restarts, "frames": lost}
         self._post(Message(MessageKind.WORKER_LOST, text, data=data))
+        self.probation.report(OperatorError(f"{number} {reason}", element=number))
 
     def over(self, share: Share) -> None:
         """Note the end of a worker, and of the run with the last one."""
@@ -364,6 +402,11 @@ class ProcessRunner(Run):
     @property
     def _is_live(self) -> bool:
         return self._description.stays or any(one.live for one in self._description.sources.values())
+
+    @property
+    def _step_changes(self) -> StepChanges:
+        assert self._changes is not None
+        return self._changes
 
     @property
     def _main_steps(self) -> MainSteps:
@@ -396,7 +439,20 @@ class ProcessRunner(Run):
                 return answer
         return None
 
+    def _adopt(self, steps: tuple[Step, ...], forwarded: Mapping[str, int]) -> None:
+        """Let workers that are started from now on have these steps."""
+        self._description = self._description.model_copy(update={"steps": steps})
+        self._plan = _Plan(self._description, forwarded)
+
+    def _step_failed(self, error: BaseException) -> None:
+        """End the run because a step of this process has failed, unless a change is on probation: then that has."""
+        is_ordinary = isinstance(error.__cause__ or error, Exception)
+        if not (isinstance(error, OperatorError) and is_ordinary and self.probation.takes(error)):
+            self.failed(error)
+
     def _fail_stream(self, stream: Stream, error: OperatorError, details: str) -> None:
+        if self.probation.takes(error):
+            return
         share = self._placement.of(stream.name)
         if share is not None:
             share.fail_stream(((stream.name, stream.live), ToldError.of(error), details))

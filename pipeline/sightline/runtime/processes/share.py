@@ -111,7 +111,7 @@ class Share(Worker):
         self._process: WorkerProcess | None = None
         self._is_assigned = self._has_begun = False
         self._numbers = count(1)
-        self._calls: dict[int, PendingChange | _Answer] = {}
+        self._calls: dict[int, PendingChange | Answer] = {}
 
     @property
     def pid(self) -> int | None:
@@ -139,17 +139,25 @@ class Share(Worker):
         """Let the worker give a stream up."""
         self._tell("fail stream", content)
 
-    def request(self, name: str, *arguments: Any) -> PendingChange:
+    def request(self, name: str, *arguments: Any, **options: Any) -> PendingChange:
         """Ask the worker for a change; done when that is, or when a worker that is started later begins with it."""
         change = PendingChange()
-        if not self._call(change, name, arguments):
+        if not self._call(change, name, arguments, options):
             change.finish()
         return change
 
     def ask(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """Return what a method of the worker's run returns; None when there is no worker now. Raises its error."""
-        answer = _Answer()
-        return answer.wait(_ANSWER_SECONDS) if self._call(answer, name, arguments, options) else None
+        """Return what a method of the worker's run returns; None when there is no worker now, or it does not answer
+        within half a minute. Raises its error.
+        """
+        return self.begin_to_ask(name, *arguments, **options).wait(_ANSWER_SECONDS)
+
+    def begin_to_ask(self, name: str, *arguments: Any, **options: Any) -> Answer:
+        """Ask as `ask` does, for an answer that may take long: it comes at the end of the worker at the latest."""
+        answer = Answer()
+        if not self._call(answer, name, arguments, options):
+            answer.give(None, None)
+        return answer
 
     def note_cpu(self, cpu_ns: int) -> None:
         """Note the CPU time of the worker's process so far."""
@@ -162,7 +170,7 @@ class Share(Worker):
         """Give an answer of the worker to who asked."""
         with self.lock:
             asked = self._calls.pop(number, None)
-        if isinstance(asked, _Answer):
+        if isinstance(asked, Answer):
             asked.give(value, None if error is None else error.error())
         elif asked is not None:
             asked.finish() if error is None else asked.fail(error.error())
@@ -287,7 +295,7 @@ class Share(Worker):
 
     def _call(
         self,
-        answer: PendingChange | _Answer,
+        answer: PendingChange | Answer,
         name: str,
         arguments: tuple[Any, ...],
         options: Mapping[str, Any] = MappingProxyType({}),
@@ -305,14 +313,14 @@ class Share(Worker):
         with self.lock:
             calls, self._calls = self._calls, {}
         for one in calls.values():
-            if isinstance(one, _Answer):
+            if isinstance(one, Answer):
                 one.give(None, None)
             else:
                 one.finish()
 
 
-class _Answer:
-    """Waits for the answer of a worker."""
+class Answer:
+    """The answer of a worker, to be waited for."""
 
     def __init__(self) -> None:
         self._there = Flag()
@@ -324,8 +332,8 @@ class _Answer:
         self._value, self._error = value, error
         self._there.set()
 
-    def wait(self, timeout_seconds: float) -> Any:
-        """Return the answer, None when it does not come in time; raises the error that it is."""
+    def wait(self, timeout_seconds: float | None = None) -> Any:
+        """Return the answer, None when there is none or it does not come in time; raises the error that it is."""
         self._there.wait(timeout_seconds)
         if self._error is not None:
             raise self._error

@@ -196,6 +196,13 @@ class Rebuilt:
     gone: tuple[str, ...]
 
 
+class AtItsEnd(ConfigurationError):
+    """The run has ended meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__("the pipeline has come to its end: there is nothing left to change")
+
+
 class Lanes:
     """All lanes of a run; each stream is in one of them. From any thread.
 
@@ -392,7 +399,7 @@ class Lanes:
             lane.assembly.request(mark)
         passed = [lane.assembly.has_passed(mark) for lane, mark in marks.items()]
         if not any(passed):
-            raise _at_its_end()
+            raise AtItsEnd
         return [error for mark in marks.values() for error in mark.errors]
 
     def _exchange(
@@ -404,7 +411,7 @@ class Lanes:
         elements = [one for one, _ in identify(steps)]
         switched = self._switch(built, kept=kept)
         if not switched:
-            raise _at_its_end()
+            raise AtItsEnd
         old = {one: nodes for one, nodes in nodes_of(switched).items() if one not in kept}
         for lane, own in switched.items():
             lane.assembly.prepare(steps, {one: own.get(one) or lane.assembly.built[one] for one in elements})
@@ -535,10 +542,6 @@ def nodes_of(lanes: Iterable[Lane]) -> dict[str, list[Node]]:
 
 def _link_view(name: str, link: LinkReceiver[Any], *, age_ns: int, stream: Stream | None = None) -> LinkView:
     return LinkView(name, stream, str(link.policy), link.depth, link.capacity, age_ns, link.stats)
-
-
-def _at_its_end() -> ConfigurationError:
-    return ConfigurationError("the pipeline has come to its end: there is nothing left to change")
 
 
 def _failover_text(lane: Lane, cause: str, others: Sequence[Lane]) -> str:
