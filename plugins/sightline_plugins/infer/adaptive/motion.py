@@ -1,9 +1,9 @@
 """Motion in the images of one stream: which cells of a coarse grid have changed since the detector ran.
 
-A cell is the sum of four samples of the luma plane, as it was decoded; the grid has about 160 cells along the longer
-side. A cell has changed when it differs by more than noise from what it was at the last run, after the change that most
-cells share (light that fades) is taken out: differencing of frames with an adaptive threshold, as in Rosin and
-Ioannidis, "Evaluation of global image thresholding for change detection" (Pattern Recognition Letters 24, 2003).
+A cell is the mean of the pixels of the luma plane below it, as it was decoded; the grid has 120 to 240 cells along the
+longer side. A cell has changed when it differs by more than noise from what it was at the last run, after the change
+that most cells share (light that fades) is taken out: differencing of frames with an adaptive threshold, as in Rosin
+and Ioannidis, "Evaluation of global image thresholding for change detection" (Pattern Recognition Letters 24, 2003).
 
 Constants are in grey levels, cells and shares of the image. They were set from what they mean, not fitted to clips.
 """
@@ -15,16 +15,15 @@ import numpy.typing as npt
 
 from sightline.graph.tracker import Luma
 from sightline.media.boxes import Boxes
+from sightline_plugins.flow.luma import HalvedLuma
 from sightline_plugins.infer.adaptive.camera import CameraWatch
 
-Cells = npt.NDArray[np.int16]
 Mask = npt.NDArray[np.bool_]
 Weights = npt.NDArray[np.float32]
 
-_SAMPLES = 4
-_GRID = 160
-"""Cells along the longer side."""
-_LEAST_CHANGE = 5 * _SAMPLES
+_GRID = 240
+"""Cells along the longer side are fewer than these, and not fewer than half of them."""
+_LEAST_CHANGE = 5
 """A change of this many grey levels is seen in an image without noise."""
 _NOISE = 6
 """Changes are more than so many times the median difference of two frames, which is the noise of most cells."""
@@ -45,9 +44,9 @@ class MotionGrid:
 
     def __init__(self, size_wh: tuple[int, int]) -> None:
         self.size_wh = size_wh
-        self._step = max(1, round(max(size_wh) / _GRID))
-        self._now: Cells = np.zeros((0, 0), np.int16)
-        self._at_run: Cells | None = None
+        self._step = 1
+        self._now: Luma = np.zeros((0, 0), np.uint8)
+        self._at_run: Luma | None = None
         self._noise = 0.0
         self._changed: Mask = np.zeros((0, 0), np.bool_)
         self._trust: Weights = np.zeros((0, 0), np.float32)
@@ -58,22 +57,21 @@ class MotionGrid:
         """Whether the camera moves, or most of the image has changed since the detector ran."""
         return self._camera.moves or bool(np.count_nonzero(self._changed) > _MOST * self._changed.size)
 
-    def look(self, luma: Luma, *, seconds: float) -> None:
-        """Compare the image (H, W) with that of the last run; `seconds` have passed since the image before."""
-        cells = self._sampled(luma)
-        self._camera.look(luma, seconds=seconds)
+    def look(self, image: HalvedLuma, *, seconds: float) -> None:
+        """Compare the image with that of the last run; `seconds` have passed since the image before."""
+        cells, self._step = image.below(_GRID)
+        self._camera.look(cells, seconds=seconds)
         if self._at_run is None:
             self._now = self._at_run = cells
             self._changed = np.zeros(cells.shape, np.bool_)
             self._trust = np.ones(_blocks(self._changed).shape, np.float32)
             return
-        step = np.abs(cells[::4, ::4] - self._now[::4, ::4])
-        self._noise += (_median(step) - self._noise) * 0.1
+        few = cells[::4, ::4].astype(np.int16)
+        self._noise += (_median(np.abs(few - self._now[::4, ::4])) - self._noise) * 0.1
         self._now = cells
-        difference = cells - self._at_run
-        difference -= np.int16(_median(difference[::4, ::4]))
-        np.abs(difference, out=difference)
-        self._changed = difference > max(_LEAST_CHANGE, _NOISE * self._noise)
+        self._changed = _difference(cells, self._at_run, shared=_median(few - self._at_run[::4, ::4])) > max(
+            _LEAST_CHANGE, _NOISE * self._noise
+        )
         self._trust += (1 - self._trust) * np.float32(min(1.0, seconds / _RECOVERY_SECONDS))
 
     def mark(self) -> None:
@@ -107,17 +105,6 @@ class MotionGrid:
         self._trust[blocks & ~is_object] *= 0.5
         self._trust[blocks & is_object] = 1
 
-    def _sampled(self, luma: Luma) -> Cells:
-        step = self._step
-        first, second = step // 4, 3 * step // 4
-        height, width = (side // step * step for side in luma.shape)
-        luma = luma[:height, :width]
-        cells = luma[first::step, first::step].astype(np.int16)
-        cells += luma[second::step, second::step]
-        cells += luma[first::step, second::step]
-        cells += luma[second::step, first::step]
-        return cells
-
     def _cells_of(self, xyxy: Boxes) -> list[list[int]]:
         """Return left, top, right, bottom of each box in cells, at least one, clipped to the grid."""
         height, width = self._changed.shape
@@ -127,7 +114,16 @@ class MotionGrid:
         return np.clip(bounds, 0, [width, height, width, height]).tolist()  # type: ignore[no-any-return]
 
 
-def _median(values: Cells) -> int:
+def _difference(cells: Luma, before: Luma, *, shared: int) -> Luma:
+    """Return how much cells differ (h, w), after a change that they share."""
+    from sightline_plugins.opencv import cv2
+
+    if shared:
+        before = np.asarray(cv2.add(before, float(shared)), np.uint8)
+    return np.asarray(cv2.absdiff(cells, before), np.uint8)
+
+
+def _median(values: npt.NDArray[np.int16]) -> int:
     """Return the upper median; NumPy's takes five times as long for so few."""
     middle = values.size // 2
     return int(np.partition(values, middle, axis=None)[middle])

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from sightline.graph.tracker import Luma, Predictions
 from sightline.media.boxes import Boxes, iou_matrix, iou_pairs
+from sightline_plugins.flow.luma import HalvedLuma
 from sightline_plugins.infer.adaptive.allowance import Allowance
 from sightline_plugins.infer.adaptive.budget import SECOND_NS, Budget
 from sightline_plugins.infer.adaptive.loss import PredictionLoss
@@ -33,6 +34,8 @@ _BEGINNING_NS = 600_000_000
 """A stream is detected on every frame for this long, until it is known whether its camera moves."""
 _CALM_NS = SECOND_NS // 2
 """A camera that moved is watched for this long."""
+_FOLLOWED = 480
+"""Longer side, at most, of the images in which boxes are followed."""
 
 
 class Reason(StrEnum):
@@ -53,7 +56,7 @@ class Reason(StrEnum):
 class Run:
     """A run of the detector on the frame at `pts_ns`, of which the result is to come.
 
-    `image` is a copy of its image: later steps may draw on the frame meanwhile. `gap_ns` is the time since the run
+    `image` is its image, reduced: later steps may draw on the frame meanwhile. `gap_ns` is the time since the run
     before, 0 for the first; `blocks` are those in which motion asked for it.
     """
 
@@ -83,7 +86,7 @@ class StreamPace:
         self._tracker = AdaptiveTracker(AdaptiveOptions())
         self._followed = FollowedTracks()
         self._loss = PredictionLoss()
-        self._luma: Luma = np.empty((0, 0), np.uint8)
+        self._image = HalvedLuma(np.empty((0, 0), np.uint8))
         self._pts_ns: int | None = None
         self._first_ns = 0
         self._run_ns: int | None = None
@@ -103,9 +106,9 @@ class StreamPace:
         if size_wh != self._grid.size_wh or before is None or pts_ns < before:
             self._begin(size_wh)
         frame_ns = 0 if before is None else max(0, pts_ns - before)
-        self._luma, self._pts_ns = luma, pts_ns
+        self._image, self._pts_ns = HalvedLuma(luma), pts_ns
         self._allowance.earn(frame_ns / SECOND_NS)
-        self._grid.look(luma, seconds=frame_ns / SECOND_NS)
+        self._grid.look(self._image, seconds=frame_ns / SECOND_NS)
         if self._run_ns is None:
             self._first_ns = pts_ns
             return Reason.FIRST
@@ -150,7 +153,8 @@ class StreamPace:
         """Note that the detector runs on the last frame."""
         assert self._pts_ns is not None
         gap_ns = 0 if self._run_ns is None else self._pts_ns - self._run_ns
-        image = self._followed.reduced(self._luma)
+        luma, scale = self._image.below(_FOLLOWED + 1)
+        image = ReducedImage(luma, np.full(2, scale, np.float32))
         run = Run(reason, image, self._pts_ns, gap_ns, self._blocks if reason is Reason.MOTION else None)
         self.reasons[reason] += 1
         self._run_ns = self._pts_ns
@@ -163,12 +167,14 @@ class StreamPace:
         """Take what a run has found: boxes (N, 4) in pixels, confidences and classes (N,). In the order of runs."""
         tracker, followed = self._tracker, self._followed
         followed.look(run.image)
-        shown = followed.follow(tracker.predict(pts_ns=run.pts_ns))
+        is_measured = run.gap_ns > 0 and run.reason is not Reason.CAMERA
+        shown = followed.follow(tracker.predict(pts_ns=run.pts_ns)) if is_measured else None
         track_id = tracker.update(xyxy, confidence, class_id.astype(np.int64), pts_ns=run.pts_ns)
         known = tracker.predict(pts_ns=run.pts_ns)
         followed.begin(known, track_id, xyxy)
         overlap = tracker.matches().certainty
-        self._measure(run, shown, track_id, xyxy)
+        if shown is not None:
+            self._measure(run, shown, track_id, xyxy)
         self._found = xyxy
         self._met = self._pairs(known)
         self._urgent = self._doubts()
@@ -210,8 +216,6 @@ class StreamPace:
         The loss is that of tracks on both sides. What is on one side only agrees with nothing, but the next frame is
         looked at just when an object has come or is missed, so it would make following look better than it is.
         """
-        if not run.gap_ns:
-            return
         _, shown_row, found_row = np.intersect1d(shown.track_id, track_id, return_indices=True)
         overlap = iou_pairs(shown.xyxy[shown_row], xyxy[found_row])
         if len(overlap):
