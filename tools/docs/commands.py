@@ -75,26 +75,28 @@ Passwords in addresses are replaced by `***` in both.
 
 def commands() -> dict[str, str]:
     """Return the text of every page about the command line by its path below `docs/`."""
-    pages = {"commands/index.md": "\n\n".join(part.strip() for part in _index()) + "\n"}
-    for name, command in _own().items():
+    own = own_commands()
+    pages = {"commands/index.md": "\n\n".join(part.strip() for part in _index(own)) + "\n"}
+    for name, command in own.items():
         pages[f"commands/{name}.md"] = "\n\n".join(part.strip() for part in _page(f"sightline {name}", command)) + "\n"
     return pages
 
 
-def _own() -> dict[str, click.Command]:
+def own_commands() -> dict[str, click.Command]:
     """Return the commands that come with Sightline by name, in the order of the help page."""
     context = click.Context(cli, info_name="sightline")
-    others = {entry.name for entry in entry_points(group=INSTALLED) if entry.dist and entry.dist.name != PACKAGE}
-    found = {name: cli.get_command(context, name) for name in cli.list_commands(context) if name not in others}
+    found = {name: cli.get_command(context, name) for name in COMMANDS}
+    entries = {entry.name: entry for entry in entry_points(group=INSTALLED) if entry.dist and entry.dist.name == PACKAGE}
+    found |= {name: entry.load() for name, entry in sorted(entries.items())}
     return {name: command for name, command in found.items() if command is not None}
 
 
-def _index() -> Iterator[str]:
+def _index(own: Mapping[str, click.Command]) -> Iterator[str]:
     yield INDEX
     yield "## Commands"
     rows = (
         (f"[`sightline {name}`]({name}.md)", cell(COMMANDS.get(name) or command.get_short_help_str(200)))
-        for name, command in _own().items()
+        for name, command in own.items()
     )
     yield table(("command", "purpose"), rows)
     yield "## Exit codes"

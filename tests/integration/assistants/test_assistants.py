@@ -9,20 +9,21 @@ import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, ImageContent, TextContent
 
 from sightline import Pipeline
 from sightline.server import listen
 from sightline.server.credentials import Role, TokenFile
 from tests.conftest import REPOSITORY
 from tests.integration.cli.conftest import command
+
+if TYPE_CHECKING:  # the SDK takes 0.6 s to import, and each process of the tests would do so to collect them
+    from mcp import Client
+    from mcp.types import CallToolResult
 
 CONVERSATION = json.loads((Path(__file__).parent / "conversation.json").read_text())
 STREET = """sources: {street: sample_videos/street.mp4}
@@ -56,11 +57,15 @@ def talk(client: Client, what: Callable[[Client], Awaitable[T]]) -> T:
 
 def here(*arguments: str, root: Path = REPOSITORY) -> Client:
     """A client of a server of its own, over standard input."""
+    from mcp import Client, StdioServerParameters
+
     program, *rest = command("mcp", "--root", str(root), *arguments)
     return Client(StdioServerParameters(command=program, args=rest, env=dict(os.environ)))
 
 
 def text_of(answer: CallToolResult) -> str:
+    from mcp.types import TextContent
+
     assert isinstance(answer.content[0], TextContent)
     return answer.content[0].text
 
@@ -120,7 +125,7 @@ def test_a_run_gives_counts_and_images_and_leaves_nothing(tmp_path: Path) -> Non
     assert plain["written"][0]["name"] == "out/street.jsonl"
     assert plain["written"][0]["beginning"].startswith('{"stream":"street","frame":0')
     assert [one["frame"] for one in plain["images"]] == [125, 375]
-    images = [one for one in answer.content if isinstance(one, ImageContent)]
+    images = [one for one in answer.content if one.type == "image"]
     assert [one.mime_type for one in images] == ["image/jpeg"] * 2
     assert len(list(root.iterdir())) == 4
 
@@ -184,6 +189,9 @@ def address(tmp_path: Path, tokens: dict[str, str]) -> Iterator[str]:
 
 
 def over_http(url: str, token: str, what: Callable[[Client], Awaitable[T]]) -> T:
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     async def talked() -> T:
         async with (
             httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=300) as http,
@@ -248,6 +256,6 @@ def test_a_running_server_is_asked_and_changed_only_with_the_flag() -> None:
     assert "server_status" in names
     assert [one.is_error for one in answers] == [False, False, False, False, True]
     assert [one["name"] for one in of(answers[0])["streams"]] == ["gate"]
-    assert isinstance(answers[3].content[0], ImageContent)
+    assert answers[3].content[0].type == "image"
     assert of(changed)["proven"]
     assert all(one.is_error and "token" in text_of(one) for one in unknown)

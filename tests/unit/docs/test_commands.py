@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
-from tools.docs.commands import DEVELOPMENT, EXIT_CODES, VARIABLES, commands
+from tools.docs.commands import DEVELOPMENT, EXIT_CODES, VARIABLES, commands, own_commands
 
 from sightline.cli import main
 from sightline.cli.run import _FAILED, _INCOMPLETE, _INTERRUPTED
@@ -31,12 +31,10 @@ def below(name: str, command: click.Command) -> Iterator[tuple[str, click.Comman
 def options() -> list[tuple[str, str, str]]:
     """Every option of every command: the page, the command, the option."""
     found = []
-    for page in PAGES:
-        name = page.removeprefix("commands/").removesuffix(".md")
-        command = main.cli.get_command(click.Context(main.cli), name)
-        for full_name, part in below(name, command) if command is not None else ():
+    for name, command in own_commands().items():
+        for full_name, part in below(name, command):
             named = [option for option in part.params if isinstance(option, click.Option)]
-            found += [(page, full_name, option.opts[-1]) for option in named]
+            found += [(f"commands/{name}.md", full_name, option.opts[-1]) for option in named]
     return found
 
 

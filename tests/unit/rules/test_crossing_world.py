@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -37,11 +38,10 @@ def totals(element: Rule, batch: Batch) -> dict[str, dict[str, int]]:
 
 @pytest.mark.parametrize("fps", [5, 10])
 @pytest.mark.parametrize(
-    "world",
-    [plain_street(707), plain_street(717), plain_entrance(727), plain_entrance(737)],
-    ids=["street 707", "street 717", "entrance 727", "entrance 737"],
+    ("build", "seed"), [(plain_street, 707), (plain_street, 717), (plain_entrance, 727), (plain_entrance, 737)]
 )
-def test_lines_and_zones(world: World, fps: int) -> None:
+def test_lines_and_zones(build: Callable[[int], World], seed: int, fps: int) -> None:
+    world = build(seed)
     batch = world.batch(fps=fps, seed=1, noise=0)
     wh = world.camera.size_wh
     crossed = Counter(

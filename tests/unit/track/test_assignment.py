@@ -7,7 +7,6 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 
 from sightline_plugins.track.association import assign, assign_all
 
@@ -50,6 +49,8 @@ def test_all_pairs_have_the_largest_sum_also_below_zero(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_larger_tables_have_the_sums_that_scipy_finds(seed: int) -> None:
+    from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
+
     table = random_table(seed, largest=60)
 
     for found, expected in ((assign(table), np.maximum(table, 0)), (assign_all(table), table)):
