@@ -86,7 +86,9 @@ def own_commands() -> dict[str, click.Command]:
     """Return the commands that come with Sightline by name, in the order of the help page."""
     context = click.Context(cli, info_name="sightline")
     found = {name: cli.get_command(context, name) for name in COMMANDS}
-    entries = {entry.name: entry for entry in entry_points(group=INSTALLED) if entry.dist and entry.dist.name == PACKAGE}
+    entries = {
+        entry.name: entry for entry in entry_points(group=INSTALLED) if entry.dist and entry.dist.name == PACKAGE
+    }
     found |= {name: entry.load() for name, entry in sorted(entries.items())}
     return {name: command for name, command in found.items() if command is not None}
 

@@ -283,8 +283,8 @@ def test_graph_prints_the_language_asked_for(language: str, begins: str, called:
     assert called("graph", "street.yaml", "--format", language).stdout.startswith(begins)
 
 
-def test_graph_draws_svg(sightline: Sightline) -> None:
-    assert ET.fromstring(sightline("graph", "street.yaml", "--format", "svg").stdout).tag.endswith("svg")
+def test_graph_draws_svg(called: Sightline) -> None:
+    assert ET.fromstring(called("graph", "street.yaml", "--format", "svg").stdout).tag.endswith("svg")
 
 
 def test_schema_is_json_schema_of_all_that_is_installed(sightline: Sightline) -> None:
@@ -313,21 +313,22 @@ def test_doctor_says_what_is_there_and_ends_with_0(sightline: Sightline) -> None
         assert word in called.stdout
 
 
-def test_doctor_says_how_much_is_kept(sightline: Sightline, tmp_path: Path) -> None:
+def test_doctor_says_how_much_is_kept(called: Sightline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kept" / "models").mkdir(parents=True)
     (tmp_path / "kept" / "models" / "a.model").write_bytes(bytes(3 << 20))
 
-    called = sightline("doctor", SIGHTLINE_CACHE=str(tmp_path / "kept"))
+    monkeypatch.setenv("SIGHTLINE_CACHE", str(tmp_path / "kept"))
+    listed = called("doctor").stdout
 
-    assert f"{tmp_path / 'kept'}: 3.0 MiB in 1 files" in " ".join(called.stdout.split())
+    assert f"{tmp_path / 'kept'}: 3.0 MiB in 1 files" in " ".join(listed.split())
 
 
-def test_bench_measures_and_leaves_no_outputs(sightline: Sightline, folder: Path) -> None:
-    called = sightline("bench", "street.yaml", "--frames", "50")
+def test_bench_measures_and_leaves_no_outputs(called: Sightline, folder: Path) -> None:
+    measured = called("bench", "street.yaml", "--frames", "50")
 
-    assert called.returncode == 0, called.stderr
-    assert "CPU ms/frame" in called.stdout
-    assert "bottleneck: " in called.stdout
+    assert measured.returncode == 0, measured.stderr
+    assert "CPU ms/frame" in measured.stdout
+    assert "bottleneck: " in measured.stdout
     assert not (folder / "out").exists()
 
 
