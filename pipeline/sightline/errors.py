@@ -17,6 +17,7 @@ SightlineError
 │   └── StreamLost          it broke off: a live source is worth another attempt
 │       └── StreamStalled   its connection stands, but nothing comes
 ├── OutputError             an output cannot be written (place, rights, space)    (exit code 1)
+│   └── ReaderGone          nobody reads standard output any more                 (exit code 141)
 ├── DeliveryError           records did not reach their destination; they are kept and tried again
 │   ├── DestinationLost     it cannot be reached, broke off or does not answer
 │   │   └── DestinationRefused  it does not accept the credentials, or does not let us write there
@@ -119,6 +120,10 @@ class OutputError(SightlineError):
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason or message
+
+
+class ReaderGone(OutputError):
+    """Nobody reads standard output any more, as behind `| head`: no failure of ours."""
 
 
 class DeliveryError(SightlineError):

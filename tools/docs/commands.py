@@ -19,6 +19,7 @@ EXIT_CODES: Mapping[int, str] = {
     2: "Wrong configuration, model or usage. Nothing ran.",
     3: "Done, but output was lost at steps with `on_error: skip`.",
     130: "Interrupted with Ctrl-C. The outputs are closed and readable.",
+    141: "Nobody reads standard output any more, as behind `| head`. The outputs are closed; nothing is reported.",
 }
 VARIABLES: Mapping[str, str] = {
     "SIGHTLINE_TOKENS": "File of the tokens that `sightline token` makes. Default: `sightline/tokens.json` in "

@@ -1,7 +1,8 @@
 """The command `sightline`: finds commands by name, imports the one that is called, and turns errors into exit codes.
 
 0 done, 1 failed while running, 2 wrong configuration or usage, 3 done without all of the output that steps may skip,
-130 interrupted after the outputs were closed.
+130 interrupted after the outputs were closed, 141 when nobody reads standard output any more (as a shell tells of
+`cat`, which SIGPIPE ends).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import click
 
 from sightline.cli.options import DEBUG
 from sightline.cli.terminal import make_output_visible
-from sightline.errors import ConfigurationError, ModelError, SightlineError
+from sightline.errors import ConfigurationError, ModelError, ReaderGone, SightlineError
 from sightline.redaction import redact
 
 COMMANDS: Mapping[str, str] = {
@@ -42,7 +43,7 @@ COMMANDS: Mapping[str, str] = {
 }
 INSTALLED = "sightline.commands"
 """Entry points of commands that packages add: name = module:command, a click command with a `short_help`."""
-FAILED, WRONG, INTERRUPTED = 1, 2, 130
+FAILED, WRONG, INTERRUPTED, READER_GONE = 1, 2, 130, 141
 _SHORT = ("check", "elements", "explain", "graph", "schema", "completion")
 
 
@@ -118,11 +119,12 @@ def execute(arguments: Sequence[str], command: click.Command = cli) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return _without_reader()
     except SightlineError as error:
         if DEBUG.wanted:
             raise
+        if _is_reader_gone(error):
+            return _without_reader()
         _say(_as_text(error))
         return WRONG if isinstance(error, ConfigurationError | ModelError) else FAILED
     except OSError as error:
@@ -132,6 +134,19 @@ def execute(arguments: Sequence[str], command: click.Command = cli) -> int:
         _say(f"error: {redact(where)}{error.strerror or redact(error)}")
         return FAILED
     return code if isinstance(code, int) else 0
+
+
+def _is_reader_gone(error: BaseException | None) -> bool:
+    """Whether an error comes of standard output that nobody reads."""
+    while error is not None and not isinstance(error, ReaderGone):
+        error = error.__cause__
+    return error is not None
+
+
+def _without_reader() -> int:
+    """Return the exit code; what Python still holds for standard output goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE
 
 
 def main() -> NoReturn:

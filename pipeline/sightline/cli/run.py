@@ -93,6 +93,10 @@ def command(
     root = None if output_root is None else output_root.absolute()
     file = ConfigurationFile(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
     pipeline = Pipeline.from_file(file, outputs=root)
+    if report_path == "-" and any(element.fills_standard_output for _, element in pipeline.description.elements()):
+        raise click.UsageError(
+            "--report - would stand in the video that a step writes to standard output: name a file."
+        )
     reload = partial(pipeline.reload, by=str(config))
     if not quiet:
         for text in advice_of(pipeline.description):

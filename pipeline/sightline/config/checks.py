@@ -25,7 +25,7 @@ from sightline.config.steps import UnreadStep
 from sightline.devices import Device, resolve_device
 from sightline.errors import ConfigurationError, OutputError, SightlineError
 from sightline.graph.element import CheckContext, Element
-from sightline.graph.fields import PathRole, is_file_name, is_folder, is_there, matching, paths_of
+from sightline.graph.fields import STANDARD_STREAM, PathRole, is_file_name, is_folder, is_there, matching, paths_of
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry
 from sightline.graph.tree import PipelineDescription, Step, identify
@@ -165,6 +165,7 @@ def problems_of(
         *_telemetry(description),
         *_processes(description, elements),
         *_shared_inputs(description),
+        *_standard_output(elements),
     ]
     found += [*file_problems(description, elements, outputs)]
     found += [*unmet_needs(description.steps, streams=reached, registry=registry)]
@@ -233,6 +234,20 @@ def _shared_inputs(description: PipelineDescription) -> Iterator[Found]:
         if what in readers:
             yield ("sources", name), f"{what} can be read by one stream only, and {readers[what]!r} reads it already"
         readers.setdefault(what, name)
+
+
+def _standard_output(elements: Sequence[tuple[Key, Element]]) -> Iterator[Found]:
+    """Steps that need standard output for themselves, and do not have it."""
+    writing = {
+        key: (*key, *field)
+        for key, element in elements
+        for field, role, path in paths_of(element)
+        if role is PathRole.OUTPUT and path == STANDARD_STREAM
+    }
+    for key, element in elements:
+        if element.fills_standard_output and (others := [dotted(other) for other in writing if other != key]):
+            text = f"standard output would hold what {allowed(others)} writes, too: give one of them a file"
+            yield writing[key], text
 
 
 def _device(name: str) -> tuple[Device, list[Found]]:

@@ -151,6 +151,11 @@ class Element(Described):
             return "it uses images, and may have one file, port or limit for all streams"
         return None
 
+    @property
+    def fills_standard_output(self) -> bool:
+        """Whether it writes to standard output what nothing else may stand between: video, and not lines."""
+        return False
+
     def build(self, site: Site) -> Operator:
         """Build the operator for this site. Raises SightlineError when a part is missing."""
         raise NotImplementedError

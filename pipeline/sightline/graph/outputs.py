@@ -14,7 +14,7 @@ from typing import IO
 
 from pydantic import BaseModel
 
-from sightline.errors import OutputError
+from sightline.errors import OutputError, ReaderGone
 from sightline.graph.fields import PathRole, is_url, paths_of
 from sightline.graph.ownership import is_foreign, mark
 
@@ -403,9 +403,14 @@ _ADVICE = {
 }
 
 
+STANDARD_OUTPUT_NAME = Path("standard output")
+"""What standard output is called where a path is; files have absolute ones."""
+
+
 def output_error(path: Path, error: OSError, *, doing: str) -> OutputError:
     """The error to raise when the system refuses to open, write or close an output."""
     number = error.errno or 0
     reason = _REASONS.get(number, error.strerror or str(error))
     text = "; ".join(filter(None, (reason, _ADVICE.get(number))))
-    return OutputError(f"cannot {doing} {path}: {text}", reason=reason)
+    kind = ReaderGone if number == errno.EPIPE and path == STANDARD_OUTPUT_NAME else OutputError
+    return kind(f"cannot {doing} {path}: {text}", reason=reason)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,8 +30,8 @@ from av.video.stream import VideoStream
 
 from sightline.errors import OutputError
 from sightline.graph import EncodedFormat, EncodedPacket
-from sightline.graph.outputs import Outputs, output_error
-from sightline_plugins.encode.settings import CONTAINERS, SENDERS, EncoderError
+from sightline.graph.outputs import STANDARD_OUTPUT_NAME, Outputs, output_error
+from sightline_plugins.encode.settings import CONTAINERS, SENDERS, Container, EncoderError
 
 if TYPE_CHECKING:
     from av.stream import Stream
@@ -83,13 +84,51 @@ class OutputFile:
         self._file.close()
 
 
+class StandardOutput:
+    """Standard output as PyAV writes to it: there is no way back. It stays open for the process."""
+
+    def __init__(self) -> None:
+        self.name = str(STANDARD_OUTPUT_NAME)
+        self.closed = False
+        self.failure: OSError | None = None
+        self._written_bytes = 0
+
+    def write(self, data: bytes) -> int:
+        """Write all of it, or raise the system's error; waits while its reader is slower."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except OSError as error:
+            self.failure = error
+            raise
+        self._written_bytes += len(data)
+        return len(data)
+
+    def size(self) -> int:
+        """How many bytes were written."""
+        return self._written_bytes
+
+    def cut(self, size: int) -> None:
+        """Take nothing away: what was written is read already."""
+
+    def close(self) -> None:
+        """Write nothing more."""
+        self.closed = True
+
+    def error(self, error: OSError, *, doing: str) -> OutputError:
+        """The error to raise for one of the system."""
+        return output_error(STANDARD_OUTPUT_NAME, error, doing=doing)
+
+
 @dataclass(slots=True)
 class Muxer:
     """An open container and the file under it. After an OutputError it is closed, and cut to what is readable."""
 
     path: Path
     container: OutputContainer
-    file: OutputFile
+    file: OutputFile | StandardOutput
     _header: int = 0
     _whole: int = 0
     _packets: int = 0
@@ -157,7 +196,7 @@ class Muxer:
         empty = self.file.size() == 0
         self.file.close()
         self.container.close()
-        if empty:
+        if empty and isinstance(self.file, OutputFile):
             self.path.unlink(missing_ok=True)
 
     @contextmanager
@@ -173,13 +212,15 @@ class Muxer:
             raise OutputError(f"cannot {doing} {self.path}: {cause}") from error
 
 
-def open_muxer(path: Path, *, outputs: Outputs) -> Muxer:
-    """Open a file for encoded video, in the container that its suffix names (see `CONTAINERS`). Raises OutputError."""
-    kind = CONTAINERS[path.suffix.lower()]
-    file = OutputFile(path, outputs=outputs)
+def open_muxer(path: Path, *, outputs: Outputs, container: Container | None = None) -> Muxer:
+    """Open a file for encoded video, in the container that its suffix names (see `CONTAINERS`); with a `container` for
+    pipes, standard output. Raises OutputError.
+    """
+    kind = container or CONTAINERS[path.suffix.lower()]
+    file = OutputFile(path, outputs=outputs) if container is None else StandardOutput()
     target: Any = file
-    container = av.open(target, "w", format=kind.muxer, options=dict(kind.options))
-    return Muxer(path, container, file)
+    opened = av.open(target, "w", format=kind.muxer, options=dict(kind.options))
+    return Muxer(path, opened, file)
 
 
 def _encoded_stream(container: OutputContainer, kind: EncodedFormat) -> VideoStream:

@@ -19,6 +19,7 @@ from sightline_plugins.encode.muxer import Muxer, open_muxer
 from sightline_plugins.encode.nvenc import NvencEncoder, reason_against
 from sightline_plugins.encode.nvenc_library import NvencLibrary, library_for
 from sightline_plugins.encode.settings import (
+    Container,
     EncoderChoice,
     EncoderError,
     EncoderSettings,
@@ -88,7 +89,7 @@ _NS_PER_SECOND = 1_000_000_000
 
 
 class Recording:
-    """One file, opened at once and written frame by frame.
+    """One file, opened at once and written frame by frame; with a `container` for pipes, standard output.
 
     Timestamps are kept. Two rules of the containers make exceptions, each reported once through `warn`: time cannot
     be negative, so a stream that starts before 0 is moved to 0; and it must grow, so a frame that is not later than
@@ -104,6 +105,7 @@ class Recording:
         encoders: Encoders,
         outputs: Outputs,
         warn: Callable[[str], None],
+        container: Container | None = None,
     ) -> None:
         self.path = path
         self.layout = Layout.of(first)
@@ -115,7 +117,7 @@ class Recording:
         self._last_ticks = -1
         self._next_key_ns: int | None = None
         self._time_warned = False
-        self._muxer: Muxer = open_muxer(path, outputs=outputs)
+        self._muxer: Muxer = open_muxer(path, outputs=outputs, container=container)
         with self._muxer.guard("encode video to"):
             self._encoder: ImageEncoder = encoders.open(self._muxer, first=first)
 

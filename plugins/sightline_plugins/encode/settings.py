@@ -38,6 +38,14 @@ CONTAINERS: Mapping[str, Container] = MappingProxyType(
 )
 """A piece of a file (fragment, cluster) ends before a key frame, and after a second: in us and in ms."""
 
+PIPES: Mapping[str, Container] = MappingProxyType(
+    {
+        "mpegts": Container("mpegts", {"flush_packets": "1"}),
+        "matroska": Container("matroska", {"live": "1", "cluster_time_limit": "1000", "flush_packets": "1"}),
+    }
+)
+"""Containers that need no way back."""
+
 SENDERS: Mapping[str, Container] = MappingProxyType(
     {
         "rtsp": Container("rtsp", {"protocol_whitelist": "tcp", "rtsp_transport": "tcp"}),

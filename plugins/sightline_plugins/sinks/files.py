@@ -13,7 +13,7 @@ from typing import Any
 from sightline.errors import OutputError
 from sightline.graph import CheckContext, Element, Message, MessageKind, Outputs, Problem, Sink, Site
 from sightline.graph.fields import matching
-from sightline.graph.outputs import LineFile
+from sightline.graph.outputs import STANDARD_OUTPUT_NAME, LineFile
 from sightline.graph.wording import suggest
 from sightline.media import Batch, Stream
 from sightline_plugins.sinks.compression import Compression
@@ -143,7 +143,7 @@ class StreamFile:
             whole_bytes = 0 if file is None else file.whole_bytes
             if self._path is None:
                 output = sys.stdout.buffer
-                file = LineFile(Path("standard output"), output, keep_open=True, whole_bytes=whole_bytes)
+                file = LineFile(STANDARD_OUTPUT_NAME, output, keep_open=True, whole_bytes=whole_bytes)
             elif file is None:
                 file = self._outputs.open_lines(self._path)
             else:

@@ -61,6 +61,11 @@ class Rerun(Element):
     trail: Duration = 2_000_000_000
     """How much of the way of each track is shown; `0s` for none."""
 
+    @property
+    def fills_standard_output(self) -> bool:
+        """Whether it writes to standard output, where the viewer would not read lines."""
+        return self.path == STANDARD_OUTPUT
+
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check that the file can be written, and that the package is installed."""
         if self.path != STANDARD_OUTPUT and not self.path.lower().endswith(SUFFIX):

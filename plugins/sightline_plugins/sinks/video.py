@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -15,16 +16,20 @@ from sightline.devices import DeviceKind
 from sightline.errors import CudaError, OutputError
 from sightline.graph import CheckContext, Element, OutputPath, Problem, RunsOn, Sink, Site, Threading
 from sightline.graph.fields import matching
+from sightline.graph.outputs import STANDARD_OUTPUT_NAME
 from sightline.media import Batch, Frame, Memory, Stream
 from sightline.media.time import Duration
-from sightline_plugins.encode.settings import CONTAINERS, EncoderChoice, EncoderSettings, Layout
-from sightline_plugins.sinks.files import Degradation, placeholder_problems
+from sightline_plugins.encode.settings import CONTAINERS, PIPES, EncoderChoice, EncoderSettings, Layout
+from sightline_plugins.sinks.files import STANDARD_OUTPUT, Degradation, placeholder_problems
 
 if TYPE_CHECKING:
+    from sightline_plugins.encode.raw import RawVideo
     from sightline_plugins.encode.recording import EncoderName, Recording
 
 _BITRATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kM]?)\s*")
 _BITRATE_UNITS = {"": 1, "k": 1_000, "M": 1_000_000}
+PipeFormat = Literal["mpegts", "matroska", "y4m", "rgb24", "bgr24"]
+_OF_ENCODERS = ("codec", "quality", "bitrate", "preset", "gop", "encoder")
 _DEFAULT_QUALITY = {"h264": 23, "h265": 28}
 
 
@@ -57,6 +62,16 @@ class Video(Element):
     written stops nothing: frames are lost and counted, with a warning, and a new file `name-2.mp4` begins when there is
     room.
 
+    With `path: "-"` one stream goes to standard output, for another program to read: as MPEG-TS, or in another
+    `format`. That program sets the pace: the step waits for it. When it ends (`| head`), the run ends, without an error
+    message and with exit code 141. Nothing else may be written to standard output then, and a change of the frames'
+    size is an error. Raw frames (`y4m`, `rgb24`, `bgr24`) are not encoded: `rgb24` and `bgr24` are rows of pixels and
+    nothing else, Y4M has the rate of the first two frames.
+
+    ```console
+    $ sightline run pipeline.yaml | ffplay -
+    ```
+
     On a GPU with NVENC, frames in its memory are encoded there and never copied to the host.
 
     Encoding is the most expensive step on a CPU, and `preset` trades time for size. On a street scene of 640x360, one
@@ -65,6 +80,7 @@ class Video(Element):
 
     ```yaml
     - video: {path: "out/{stream}.mp4", quality: 23, preset: superfast, gop: 2s}
+    - video: {path: "-", format: matroska, streams: [street]}
     ```
     """
 
@@ -74,7 +90,10 @@ class Video(Element):
     scalar: ClassVar[str | None] = "path"
 
     path: OutputPath
-    """The file, `.mp4` or `.mkv`; `{stream}` stands for the stream's name and is needed with several streams."""
+    """The file, `.mp4` or `.mkv`; `{stream}` stands for the stream's name and is needed with several streams. `-` alone
+    is standard output."""
+    format: PipeFormat | None = None
+    """What goes to standard output; MPEG-TS when not given. The suffix of a file names its format."""
     codec: Literal["h264", "h265"] = "h264"
     """How the video is encoded; H.264 plays everywhere."""
     quality: Annotated[int, Field(ge=0, le=51)] | None = None
@@ -94,12 +113,29 @@ class Video(Element):
     def _one_target(self) -> Video:
         if self.quality is not None and self.bitrate is not None:
             raise ValueError("give quality or bitrate, not both")
+        if self.format is not None and self.path != STANDARD_OUTPUT:
+            raise ValueError("format is for standard output (path: '-'): the suffix of a file names its format")
+        if self.is_raw and (unused := [name for name in _OF_ENCODERS if name in self.model_fields_set]):
+            raise ValueError(f"{self.format} is not encoded: leave out {' and '.join(unused)}")
         return self
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether frames go to standard output as they are."""
+        return self.format is not None and self.format not in PIPES
+
+    @property
+    def fills_standard_output(self) -> bool:
+        """Whether it writes to standard output."""
+        return self.path == STANDARD_OUTPUT
 
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check the suffix, that streams do not share a file, that it can be written, and that `nvenc` has a GPU."""
         if self.encoder == "nvenc" and context.device.kind is DeviceKind.CPU:
             yield Problem("nvenc is an encoder of GPUs, and this runs on the CPU: write auto", ("encoder",))
+        if self.path == STANDARD_OUTPUT:
+            yield from self._check_standard_output(context)
+            return
         if Path(self.path).suffix.lower() not in CONTAINERS:
             yield Problem(f"{self.path!r} must end in {' or '.join(CONTAINERS)}", ("path",))
         yield from placeholder_problems(self.path)
@@ -118,27 +154,38 @@ class Video(Element):
             if obstacle := context.outputs.obstacle(path):
                 yield Problem(obstacle, ("path",))
 
+    def _check_standard_output(self, context: CheckContext) -> Iterator[Problem]:
+        names = matching(self.streams, context.streams)
+        if len(names) > 1 or (context.streams_may_come and self.streams is None):
+            text = "standard output holds the video of one stream: name it with streams, as in streams: [gate]"
+            yield Problem(text, ("path",))
+        if self.on_error == "skip":
+            yield Problem("standard output cannot begin again after an error: leave skip out", ("on_error",))
+
     def serves_all_gpus(self) -> bool:
         """False: each stream has its own files, which are encoded where its images are."""
         return False
 
     def reason_against_processes(self) -> str | None:
-        """None: each stream has its own files, which its worker writes."""
-        return None
+        """None for files: each stream has its own, which its worker writes."""
+        return "standard output is the main process's" if self.path == STANDARD_OUTPUT else None
 
     def build(self, site: Site) -> Sink:
         """Make the writer; files are opened with the first frame of each stream."""
         quality = _DEFAULT_QUALITY[self.codec] if self.quality is None else self.quality
         settings = EncoderSettings(self.codec, self.preset, quality, self.bitrate, self.gop)
         continues = self.on_error == "skip"
-        return VideoWriter(self.path, settings=settings, site=site, encoder=self.encoder, continues=continues)
+        piped = (self.format or "mpegts") if self.path == STANDARD_OUTPUT else None
+        return VideoWriter(
+            self.path, settings=settings, site=site, encoder=self.encoder, continues=continues, piped=piped
+        )
 
 
 class VideoWriter(Sink):
     """Holds one open recording for each stream, written in the calling thread.
 
     When it `continues` after errors, the frames of a stream whose file cannot be written are lost for two seconds, and
-    then it begins another file.
+    then it begins another file. What is `piped` is one video on standard output, in that format.
     """
 
     def __init__(
@@ -149,6 +196,7 @@ class VideoWriter(Sink):
         site: Site,
         encoder: EncoderName = "auto",
         continues: bool = False,
+        piped: PipeFormat | None = None,
     ) -> None:
         """Raise DeviceUnavailable for an encoder that is missing."""
         from sightline_plugins.encode.recording import Encoders
@@ -156,7 +204,8 @@ class VideoWriter(Sink):
         self._template = template
         self._site = site
         self._encoders = Encoders(encoder, settings=settings, gpu=site.gpu)
-        self._open: dict[Stream, Recording] = {}
+        self._piped = piped
+        self._open: dict[Stream, Recording | RawVideo] = {}
         self._choices: dict[str, EncoderChoice] = {}
         self._warned: set[str] = set()
         self._continues = continues
@@ -225,7 +274,7 @@ class VideoWriter(Sink):
             if recording.is_readable:
                 degradation.succeeded(stream=stream.name)
 
-    def _finish(self, stream: Stream, recording: Recording) -> None:
+    def _finish(self, stream: Stream, recording: Recording | RawVideo) -> None:
         try:
             recording.finish()
         except OutputError as error:
@@ -240,13 +289,15 @@ class VideoWriter(Sink):
     def _count_lost(self, stream: Stream, reason: str, frames: int) -> None:
         self._lost.setdefault(stream.name, Counter())[reason] += frames
 
-    def _recording(self, frame: Frame) -> Recording:
+    def _recording(self, frame: Frame) -> Recording | RawVideo:
         layout = Layout.of(frame.surface)
         current = self._open.get(frame.stream)
         if current is not None and current.layout == layout:
             return current
         from sightline_plugins.encode.recording import Recording
 
+        if self._piped is not None:
+            return self._on_standard_output(frame, layout, current)
         path = self._free_path(frame.stream)
         warn = partial(self._site.warn, stream=frame.stream.name)
         if current is not None:
@@ -260,6 +311,35 @@ class VideoWriter(Sink):
         if choice.reason and choice.reason not in self._warned and frame.surface.memory is Memory.CUDA:
             self._warned.add(choice.reason)
             warn(f"videos are encoded on the CPU: {choice.reason}")
+        return opened
+
+    def _on_standard_output(
+        self, frame: Frame, layout: Layout, current: Recording | RawVideo | None
+    ) -> Recording | RawVideo:
+        """Begin the only video that there is. Raises OutputError."""
+        from sightline_plugins.encode.raw import RawVideo
+        from sightline_plugins.encode.recording import Recording
+
+        if current is not None or self._choices:
+            change = "a second video" if current is None else f"images that change to {_describe(layout)}"
+            raise OutputError(f"standard output holds one video, and {change} would follow")
+        if sys.stdout.isatty():
+            raise OutputError("standard output is a terminal: pipe it into a program (| ffplay -) or a file")
+        opened: Recording | RawVideo
+        if (container := PIPES.get(self._piped or "")) is None:
+            opened = RawVideo(self._piped or "", first=frame.surface)
+        else:
+            warn = partial(self._site.warn, stream=frame.stream.name)
+            opened = Recording(
+                STANDARD_OUTPUT_NAME,
+                first=frame.surface,
+                encoders=self._encoders,
+                outputs=self._site.outputs,
+                warn=warn,
+                container=container,
+            )
+        self._open[frame.stream] = opened
+        self._choices[frame.stream.name] = opened.encoder
         return opened
 
     def _free_path(self, stream: Stream) -> Path:

@@ -58,7 +58,9 @@ def test_every_option_is_explained_on_the_page_of_its_command(page: str, command
 
 
 def test_every_exit_code_of_run_is_listed() -> None:
-    assert {0, main.FAILED, main.WRONG, main.INTERRUPTED, _FAILED, _INCOMPLETE, _INTERRUPTED} == set(EXIT_CODES)
+    assert {0, main.FAILED, main.WRONG, main.INTERRUPTED, main.READER_GONE, _FAILED, _INCOMPLETE, _INTERRUPTED} == set(
+        EXIT_CODES
+    )
 
 
 def test_every_environment_variable_that_the_program_reads_is_listed() -> None:
