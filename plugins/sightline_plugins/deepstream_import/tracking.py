@@ -18,6 +18,19 @@ from sightline_plugins.deepstream_import.source_text import Place, is_file
 from sightline_plugins.deepstream_import.tables.tracking import FILE, TRACKER
 
 _COLORS = {0: "rgb", 1: "bgr"}
+_AGES = (
+    ("TargetManagement", "probationAge", "probation_age"),
+    ("TargetManagement", "earlyTerminationAge", "early_termination_age"),
+    ("TargetManagement", "maxShadowTrackingAge", "max_shadow_age"),
+)
+_FRACTIONS = (
+    ("BaseConfig", "minDetectorConfidence", "low_confidence"),
+    ("TargetManagement", "minIouDiff4NewTarget", "new_target_iou"),
+    ("DataAssociator", "tentativeDetectorConfidence", "high_confidence"),
+    ("DataAssociator", "minMatchingScore4Iou", "min_iou"),
+    ("DataAssociator", "minMatchingScore4TentativeIou", "tentative_min_iou"),
+)
+"""Keys that the tracker `deepstream` has options for: section, key, option."""
 _OLD_LIBRARIES = {"iou": "iou", "klt": "adaptive", "nvdcf": "adaptive"}
 _OLD_SECTIONS = ("NvDCF", "IOU", "KLT")
 """The only sections of trackers before NvMultiObjectTracker, each with all keys of its tracker."""
@@ -104,8 +117,11 @@ def _options(found: Configuration, imported: Import) -> tuple[dict[str, Any], st
     algorithm = options.get("algorithm", "adaptive")
     if reid.whole("reidType", 0) > 0 and _embed(reid, imported):
         options["appearance"] = True
-    _thresholds(algorithm, options, base=base, targets=targets, data=data, imported=imported)
-    _matching(algorithm, options, data)
+    if imported.compat and "appearance" not in options:
+        options, comment = _as_deepstream(sections)
+    else:
+        _thresholds(algorithm, options, base=base, targets=targets, data=data, imported=imported)
+        _matching(algorithm, options, data)
     if "maxTrackletMatchingTimeSearchRange" in memory and "appearance" in options:
         options["reidentify_within"] = imported.frames_to_time(memory.number("maxTrackletMatchingTimeSearchRange", 0))
     elif memory.flag("enableReAssoc"):
@@ -135,6 +151,34 @@ def _algorithm(sections: Mapping[str, Settings]) -> tuple[dict[str, Any], str]:
     if estimator > 0:
         return {"algorithm": "sort"}, "NvSORT with one round of matching."
     return {"algorithm": "iou"}, "IOU: no motion model."
+
+
+def _as_deepstream(sections: Mapping[str, Settings]) -> tuple[dict[str, Any], str]:
+    """Return the options of the tracker whose targets live as DeepStream's do."""
+    data, estimator, visual = sections["DataAssociator"], sections["StateEstimator"], sections["VisualTracker"]
+    options: dict[str, Any] = {"algorithm": "deepstream"}
+    for name, key, option in _AGES:
+        if key in sections[name]:
+            options[option] = max(0, sections[name].whole(key, 0))
+            sections[name].note(key, Outcome.TAKEN, f"`{option}`")
+    for name, key, option in _FRACTIONS:
+        if key in sections[name]:
+            options[option] = _fraction(sections[name].number(key, 0))
+            sections[name].note(key, Outcome.TAKEN, f"`{option}`")
+    if data.whole("associationMatcherType", 0) == 1:
+        options["matching"] = "cascaded"
+    if not data.flag("checkClassMatch", default=True):
+        options["same_class"] = False
+    if "checkClassMatch" in data:
+        data.note("checkClassMatch", Outcome.TAKEN, "`same_class`")
+    if estimator.whole("stateEstimatorType", 0) == 0:
+        options["motion"] = "none"
+    if visual.whole("visualTrackerType", 0) > 0:
+        text = (
+            "with `--compat` targets live as DeepStream's do, and are not followed in images, which `visual: true` does"
+        )
+        visual.note("visualTrackerType", Outcome.DIFFERENT, text)
+    return options, "Targets live as those of DeepStream, in frames."
 
 
 def _matching(algorithm: str, options: dict[str, Any], data: Settings) -> None:

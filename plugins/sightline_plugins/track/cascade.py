@@ -42,6 +42,9 @@ class Round:
     """Added to the similarity to choose between assignments; `least` does not count it."""
     in_turn: bool = False
     """Whether tracks choose in turn, the oldest first, instead of the largest sum; without `preference`."""
+    greedy: bool = False
+    """Whether the most similar pair of all is taken first, then the next one, instead of the largest sum; without
+    `preference`."""
 
 
 def overlaps(tracks: Boxes, detections: Boxes) -> Pairwise:
@@ -71,6 +74,8 @@ def match_in_rounds(rounds: Iterable[Round], *, tracks: int, detections: int) ->
         similarity = each.similarity(rows, columns)
         if each.in_turn:
             pairs = pairs_in_turn(similarity, least=each.least)
+        elif each.greedy:
+            pairs = pairs_greedily(similarity, least=each.least)
         else:
             preference = None if each.preference is None else each.preference(rows, columns)
             pairs = best_pairs(similarity, least=each.least, preference=preference)
@@ -115,6 +120,22 @@ def pairs_in_turn(similarity: Floats, *, least: float) -> tuple[Indices, Indices
             return rows, columns
         refused = np.delete(np.arange(len(rows)), first)
         liked[rows[refused], columns[refused]] = 0
+
+
+def pairs_greedily(similarity: Floats, *, least: float) -> tuple[Indices, Indices]:
+    """Return rows and columns when the most similar pair from `least` on is taken first, then the next one among the
+    rest. All pairs that like each other best are taken at once, which gives the same.
+    """
+    left = np.where(similarity >= least, similarity, np.float32(0))
+    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    while left.any():
+        liked, liking = left.argmax(axis=1), left.argmax(axis=0)
+        found = ((liking[liked] == np.arange(len(left))) & (left.max(axis=1) > 0)).nonzero()[0]
+        rows.append(found)
+        columns.append(liked[found])
+        left[found] = 0
+        left[:, liked[found]] = 0
+    return np.concatenate(rows), np.concatenate(columns)
 
 
 def enlarged(xyxy: Boxes, *, buffer: float) -> Boxes:

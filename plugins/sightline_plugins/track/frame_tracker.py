@@ -112,19 +112,21 @@ class FrameTracker(Tracker):
 
     def __init__(
         self,
-        options: FrameTrackerOptions,
+        options: FrameTrackerOptions | None,
         *,
         motion: Motion,
         limits: Iterable[float],
         new_track_threshold: float,
         first_id: int,
     ) -> None:
-        """Make a tracker for which bands of confidence begin at `limits`."""
+        """Make a tracker for which bands of confidence begin at `limits`; without `options`, the subclass says when a
+        track is confirmed and when it ends.
+        """
         self._motion = motion
         self._limits = np.array(list(limits), np.float32)
         self._new_track_threshold = np.float32(new_track_threshold)
-        self._max_lost_ns = options.max_lost
-        self._min_hits = options.min_hits
+        self._max_lost_ns = 0 if options is None else options.max_lost
+        self._min_hits = 1 if options is None else options.min_hits
         self._next_id = first_id
         self._now_ns = self._interval_ns = 0
         self._last_pts_ns: int | None = None

@@ -52,12 +52,14 @@ class Track(Element):
       [Maggiolino et al. 2023](https://arxiv.org/abs/2302.11813).
     - `sort` has one assignment by overlap. The plain baseline, for detectors with few false alarms.
       [Bewley et al. 2016](https://arxiv.org/abs/1602.00763).
+    - `deepstream` counts the life of targets as DeepStream does, in frames: probation, early termination, the time in
+      the shadow. To compare numbers; it follows nothing in images.
     - `iou` has no motion at all. For detectors that miss little, at high frame rates.
       [Bochinski et al. 2017](https://doi.org/10.1109/AVSS.2017.8078516).
 
-    All but `adaptive` give the ids of their reference implementations (`trackers` 2.6.1; for `iou`, the authors' code,
-    from the detection on that confirms a track; for `deepocsort`, its authors' code): they count in frames, and ignore
-    classes.
+    All but `adaptive` and `deepstream` give the ids of their reference implementations (`trackers` 2.6.1; for `iou`,
+    the authors' code, from the detection on that confirms a track; for `deepocsort`, its authors' code): they count in
+    frames, and ignore classes.
 
     With `camera_motion: true`, `adaptive`, `botsort`, `cbiou` and `deepocsort` measure how the camera moves, and expect
     objects where that puts them: for cameras in vehicles and drones, and for those that pan.

@@ -243,3 +243,29 @@ def save_without_nodes(path: Path, shape: tuple[int, ...]) -> None:
     )
     node = helper.make_node("Identity", ["found"], ["output"])
     onnx.save(helper.make_model(helper.make_graph([node], "constant", [image], [found], [value])), path)
+
+
+def test_with_compat_targets_live_in_frames(tmp_path: Path) -> None:
+    text = (
+        "BaseConfig: {minDetectorConfidence: 0.1}\n"
+        "TargetManagement: {probationAge: 2, maxShadowTrackingAge: 42, earlyTerminationAge: 1, "
+        "minIouDiff4NewTarget: 0.6}\n"
+        "DataAssociator: {associationMatcherType: 1, checkClassMatch: 0}\n"
+    )
+    result = imported(tmp_path, text, name="tracker.yml", compat=True)
+
+    assert steps(result)[0] == (
+        "track",
+        {
+            "algorithm": "deepstream",
+            "probation_age": 2,
+            "early_termination_age": 1,
+            "max_shadow_age": 42,
+            "low_confidence": 0.1,
+            "new_target_iou": 0.6,
+            "matching": "cascaded",
+            "same_class": False,
+            "motion": "none",
+        },
+    )
+    assert {one.outcome.name for one in result.outcomes.found} == {"TAKEN"}

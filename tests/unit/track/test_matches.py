@@ -65,7 +65,8 @@ def test_overlap_of_pairs_is_the_diagonal_of_that_of_all() -> None:
 
 @pytest.mark.parametrize("algorithm", TRACKERS)
 def test_an_object_that_jumps_fits_less(algorithm: str) -> None:
-    step = Track(algorithm=algorithm, tracker_confidence=True, min_hits=1)
+    at_once: dict[str, Any] = {"probation_age": 0} if algorithm == "deepstream" else {"min_hits": 1}
+    step = Track(algorithm=algorithm, tracker_confidence=True, **at_once)
     walking: list[float | None] = [20.0 + 2 * index for index in range(30)]
     jumping = [*walking[:-1], 86.0]
 
