@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sightline_plugins.rules.speed import Speed
     from sightline_plugins.rules.stopped import Stopped
     from sightline_plugins.rules.zones import Zones
+    from sightline_plugins.search.index import SearchIndex
     from sightline_plugins.sinks.coco import Coco
     from sightline_plugins.sinks.csv import Csv
     from sightline_plugins.sinks.jsonl import Jsonl
@@ -125,6 +126,7 @@ _HOMES = {
     "Redis": "sightline_plugins.delivery.redis",
     "Replay": "sightline_plugins.replay.replay",
     "Rtsp": "sightline_plugins.sources.live.rtsp",
+    "SearchIndex": "sightline_plugins.search.index",
     "Segment": "sightline_plugins.infer.segment",
     "Snapshots": "sightline_plugins.sinks.snapshots",
     "Speed": "sightline_plugins.rules.speed",
@@ -191,6 +193,7 @@ __all__ = [
     "Replay",
     "Rerun",
     "Rtsp",
+    "SearchIndex",
     "Segment",
     "Snapshots",
     "Speed",

@@ -84,6 +84,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "redis": {"url": "redis://127.0.0.1"},
     "replay": {"path": "det.txt", "label": "car"},
     "rerun": {"path": "{stream}.rrd"},
+    "search_index": {"path": "tracks.db", "encoder": "models/search", "min_size": 8, "least": 0, "settle": 0},
     "segment": {"model": "map.onnx", "labels": list(tiny_maps.CLASSES), **tiny_maps.PLAIN},
     "snapshots": {"path": "{stream}-{frame}.jpg"},
     "speed": {"road": {"ground": {"from": [0, 0], "to": [1, 0], "length": 9}}},
@@ -132,7 +133,7 @@ def element(request: pytest.FixtureRequest, repository: Path, tmp_path: Path) ->
     tiny_maps.write_class_map(tmp_path / "map.onnx")
     tiny_maps.write_heatmaps(tmp_path / "heatmaps.onnx")
     options = dict(OPTIONS[request.param])
-    base = repository if request.param == "detect" else tmp_path
+    base = repository if request.param in ("detect", "search_index") else tmp_path
     (step,) = parse_steps([{request.param: options}], base_folder=base)
     assert isinstance(step, Element)
     return step

@@ -25,7 +25,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Cameras": ("camera_health", "drift"),
     "Images": ("warp",),
     "Drawing and privacy": ("draw",),
-    "Outputs": ("sinks", "harvest", "record", "publish", "tile"),
+    "Outputs": ("sinks", "harvest", "search", "record", "publish", "tile"),
     "Delivery": ("delivery",),
     "Recorded results": ("replay",),
     "Your own functions": ("functions",),

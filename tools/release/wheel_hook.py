@@ -101,7 +101,7 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg]  # its parameter 
         library = Path(self._folder.name) / Path(LIBRARY).name
         compile_library(root, library, of=compiled)
         build_data["force_include"][str(library)] = LIBRARY
-        models = sorted(str(path.relative_to(root)) for path in (root / "models").iterdir() if path.is_file())
+        models = sorted(str(path.relative_to(root)) for path in (root / "models").rglob("*") if path.is_file())
         if not models:
             raise FileNotFoundError(f"no sample models in {root / 'models'}")
         pages = sorted(str(path.relative_to(root)) for pattern in PAGES for path in root.glob(pattern))

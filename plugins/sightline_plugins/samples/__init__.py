@@ -37,6 +37,6 @@ def sample_models() -> tuple[str, ...]:
     folder = samples_folder()
     return tuple(
         str(path.relative_to(folder))
-        for path in sorted((folder / "models").iterdir())
-        if path.suffix in (".onnx", ".yaml")
+        for path in sorted((folder / "models").rglob("*"))
+        if path.suffix in (".onnx", ".yaml", ".json")
     )

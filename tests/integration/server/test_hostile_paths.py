@@ -20,6 +20,7 @@ from tests.integration.server.hostile_paths import OTHER_FILES, OUTSIDE, PLAIN, 
 
 BARS = source_from({"pattern": "bars", "size": [64, 48], "frames": 3})
 BEFORE = PipelineDescription(sources={"gate": BARS})
+MODELS = Path("models").absolute()
 STEPS: Mapping[str, tuple[str, str, Mapping[str, object]]] = {
     "coco": ("path", ".json", {}),
     "csv": ("path", ".csv", {}),
@@ -35,6 +36,7 @@ STEPS: Mapping[str, tuple[str, str, Mapping[str, object]]] = {
     "publish": ("hls", ".m3u8", {}),
     "record": ("path", ".mp4", {}),
     "rerun": ("path", ".rrd", {}),
+    "search_index": ("path", ".db", {"encoder": str(MODELS / "search")}),
     "snapshots": ("path", ".jpg", {"rules": ["lines.a"]}),
     "sqlite": ("path", ".db", {}),
     "video": ("path", ".mp4", {}),
@@ -44,7 +46,7 @@ a stroke tells several options of a step apart.
 """
 FOLDERS = {"harvest", "parquet"}
 """Steps whose path is a folder."""
-POLICY = Policy(hosts={"broker"})
+POLICY = Policy(hosts={"broker"}, files=(MODELS,))
 
 
 @pytest.fixture

@@ -1,0 +1,120 @@
+"""What a text asks for: stream names, labels and times become filters, and the rest is for the vector."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time
+
+from sightline_plugins.search.moments import read_moments
+
+WORDS_OF_LABELS: dict[str, tuple[str, ...]] = {
+    "person": ("people", "pedestrian", "somebody", "someone", "human", "walker", "man", "woman", "men", "women",
+               "child", "children", "kid", "boy", "girl"),
+    "bicycle": ("bike", "cyclist", "bicyclist", "biker"),
+    "motorcycle": ("motorbike", "scooter"),
+    "car": ("automobile", "sedan", "hatchback"),
+    "van": ("minivan", "transporter"),
+    "truck": ("lorry", "lorries"),
+    "bus": ("buses", "coach", "omnibus"),
+    "dog": ("dogs",),
+}  # fmt: skip
+"""What else people call the objects with a label, beside the label itself and its plural."""
+GROUPS = {
+    "vehicle": ("car", "van", "truck", "bus", "motorcycle"),
+    "traffic": ("car", "van", "truck", "bus", "motorcycle", "bicycle"),
+    "animal": ("dog", "cat", "bird", "horse", "cow", "sheep"),
+}
+"""Words for several labels."""
+_BEFORE_A_PLACE = r"(?:(?:at|in|on|from|near|by|of)\s+)?(?:the\s+)?(?:camera\s+|stream\s+)?"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked for. `words` is for the text encoder; `streams` and `labels` are None where any will do.
+
+    `daily` is a part of every day, in the zone of `zone_of`.
+    """
+
+    words: str
+    streams: tuple[str, ...] | None = None
+    labels: tuple[str, ...] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    daily: tuple[time, time] | None = None
+    zone_of: datetime | None = None
+
+    @property
+    def has_time(self) -> bool:
+        """Whether only tracks of which the time of day is known can fit."""
+        return self.since is not None or self.until is not None or self.daily is not None
+
+    def told(self) -> str:
+        """What was understood, in one line."""
+        parts = []
+        if self.streams is not None:
+            parts.append(f"stream {' or '.join(self.streams)}")
+        if self.labels is not None:
+            parts.append(f"label {' or '.join(self.labels)}")
+        zone = self.zone_of.tzname() if self.zone_of is not None else ""
+        if self.since is not None and self.until is not None:
+            parts.append(f"time {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} ({zone})")
+        if self.daily is not None:
+            parts.append(f"time {self.daily[0]:%H:%M} to {self.daily[1]:%H:%M} of every day ({zone})")
+        if self.words:
+            parts.append(f'words "{self.words}"')
+        return "; ".join(parts) or "everything"
+
+
+def understand(
+    text: str, *, streams: Sequence[str], labels: Sequence[str], now: datetime, has_times: bool = True
+) -> Query:
+    """Return what a text asks for of these streams and labels; `now` is with the zone that its times are of.
+
+    Where no time of day is known (`has_times`), a part of every day ("at night") stays a word for the vector. Raises
+    UnclearTime.
+    """
+    lowered = " ".join(text.lower().replace(",", " ").replace("?", " ").split())
+    found_streams, rest = _streams(lowered, streams)
+    moments = read_moments(rest, now=now)
+    if moments.daily is None or has_times:
+        rest = moments.rest
+    daily = moments.daily if has_times else None
+    return Query(
+        rest,
+        tuple(found_streams) or None,
+        tuple(_labels(rest, labels)) or None,
+        moments.since,
+        moments.until,
+        daily,
+        now,
+    )
+
+
+def _streams(text: str, names: Sequence[str]) -> tuple[list[str], str]:
+    """The streams that a text names, and the text without them; longer names go first, `yard-2` before `yard`."""
+    found = []
+    for name in sorted(names, key=len, reverse=True):
+        spoken = r"[\s_.-]+".join(re.escape(part) for part in re.split(r"[\s_.-]+", name.lower()) if part)
+        pattern = re.compile(rf"(?<![\w-]){_BEFORE_A_PLACE}{spoken}(?![\w-])")
+        if spoken and pattern.search(text):
+            found.append(name)
+            text = " ".join(pattern.sub(" ", text).split())
+    return sorted(found), text
+
+
+def _labels(text: str, labels: Iterable[str]) -> Iterator[str]:
+    """The labels that a text names."""
+    said = set(re.findall(r"[\w-]+", text))
+    groups = {label for word, members in GROUPS.items() if said & set(_forms(word)) for label in members}
+    for label in labels:
+        parts = label.lower().replace("_", " ")
+        words = {*_forms(parts), *(form for word in WORDS_OF_LABELS.get(parts, ()) for form in _forms(word))}
+        if label in groups or words & said or (" " in parts and re.search(rf"\b{re.escape(parts)}s?\b", text)):
+            yield label
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    """A word and its plurals."""
+    return word, f"{word}s", f"{word}es", *([f"{word[:-1]}ies"] if word.endswith("y") else [])

@@ -1,0 +1,179 @@
+"""The small pair of encoders for search in words: crops of 64x64 and captions become vectors of the same space.
+
+Learned as SigLIP is (Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training"): every caption of a batch is
+compared with every crop. Here it is known of each pair whether the caption is true of the crop, not only of a crop and
+its own caption.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from torch import Tensor, nn
+
+from tools.train.search_captions import caption_of, vocabulary
+from tools.train.search_samples import CROP_PX, Crops
+
+DIMENSIONS = 64
+WORD_DIMENSIONS = 96
+OPSET = 17
+MAX_WORDS = 77
+IMAGE_FILE, TEXT_FILE = "vision_model.onnx", "text_model.onnx"
+_BATCH = 96
+_FEW_WORDS = 24
+
+
+class ImageEncoder(nn.Module):
+    """Five convolutions, the means of four quarters, a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for inputs, outputs, stride in ((3, 24, 2), (24, 40, 2), (40, 64, 2), (64, 64, 1), (64, 96, 2)):
+            layers += [
+                nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
+                nn.BatchNorm2d(outputs),
+                nn.ReLU(inplace=True),
+            ]
+        self.body = nn.Sequential(*layers)
+        self.head = nn.Linear(96 * 4, DIMENSIONS)
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        """Crops (N, 3, 64, 64), -1 to 1, to unit vectors (N, 64)."""
+        quarters = nn.functional.avg_pool2d(self.body(pixel_values), 2).flatten(1)
+        return nn.functional.normalize(self.head(quarters), dim=1)
+
+
+class TextEncoder(nn.Module):
+    """Words, each seen with its neighbours; their mean; two linear layers."""
+
+    def __init__(self, words: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(words, WORD_DIMENSIONS)
+        self.near = nn.Conv1d(WORD_DIMENSIONS, WORD_DIMENSIONS, 3, padding=1)
+        self.hidden = nn.Linear(WORD_DIMENSIONS, 128)
+        self.head = nn.Linear(128, DIMENSIONS)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Numbers of words (N, L) and which of them count (N, L), to unit vectors (N, 64)."""
+        counts = attention_mask.unsqueeze(-1).float()
+        words = self.words(input_ids) * counts
+        seen = (words + torch.relu(self.near(words.transpose(1, 2)).transpose(1, 2))) * counts
+        mean = seen.sum(dim=1) / counts.sum(dim=1).clamp(min=1.0).sqrt()
+        return nn.functional.normalize(self.head(torch.relu(self.hidden(mean))), dim=1)
+
+
+def fit_pair(crops: Crops, *, folder: Path, minutes: float, seed: int = 5) -> None:
+    """Train both encoders for so many minutes and write them with their tokenizer and preprocessing."""
+    torch.manual_seed(seed)
+    rng = np.random.default_rng([seed, 62])
+    words = {word: number for number, word in enumerate(vocabulary())}
+    image, text = ImageEncoder(), TextEncoder(len(words))
+    scale, shift = nn.Parameter(torch.tensor(2.3)), nn.Parameter(torch.tensor(-6.0))
+    parameters = [*image.parameters(), *text.parameters(), scale, shift]
+    optimiser = torch.optim.AdamW(parameters, lr=3e-3, weight_decay=0.02)
+    started, step, mean_loss = time.monotonic(), 0, 0.0
+    image.train()
+    while (passed := (time.monotonic() - started) / (minutes * 60)) < 1:
+        rate = 3e-3 * min(1.0, (step + 1) / 100) * 0.5 * (1 + np.cos(np.pi * passed))
+        for group in optimiser.param_groups:
+            group["lr"] = float(rate)
+        rows = rng.integers(len(crops.images), size=_BATCH)
+        described = [crops.described[row] for row in rows]
+        captions = [caption_of(what, rng=rng) for what in described]
+        truth = torch.tensor([[caption.is_true_of(what) for what in described] for caption in captions])
+        vectors = image(_augmented(crops.images[rows], rng=rng))
+        sentences = text(*_numbered([caption.text for caption in captions], words))
+        logits = sentences @ vectors.T * scale.exp() + shift
+        signs = truth.float() * 2 - 1
+        weights = torch.where(truth, (~truth).sum() / truth.sum().clamp(min=1) * 0.25, 1.0)
+        loss = -(nn.functional.logsigmoid(logits * signs) * weights).sum() / _BATCH
+        optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward([loss])
+        optimiser.step()
+        step, mean_loss = step + 1, 0.98 * mean_loss + 0.02 * float(loss.detach())
+        if step % 200 == 0:
+            print(f"step {step}, {passed:.0%} of the time, loss {mean_loss / (1 - 0.98**step):.3f}", flush=True)
+    _write(image.eval(), text.eval(), folder=folder)
+
+
+def _augmented(images: np.ndarray, *, rng: np.random.Generator) -> Tensor:
+    """Crops (N, 64, 64, 3) uint8 as the image encoder takes them; brighter or darker, and shifted by some pixels."""
+    tensor = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+    tensor = tensor * torch.from_numpy(rng.uniform(0.85, 1.15, (len(images), 1, 1, 1))).float()
+    tensor = nn.functional.pad(tensor, (4, 4, 4, 4), mode="replicate")
+    x, y = rng.integers(0, 9, 2)
+    tensor = tensor[:, :, y : y + CROP_PX, x : x + CROP_PX]
+    return tensor.clamp(0, 1) * 2 - 1
+
+
+def _numbered(texts: list[str], words: dict[str, int]) -> tuple[Tensor, Tensor]:
+    """Texts as numbers of words (N, L), padded with 0, and which count."""
+    ids = np.zeros((len(texts), _FEW_WORDS), np.int64)
+    for row, text in enumerate(texts):
+        numbers = [words.get(word, 1) for word in text.split()][:_FEW_WORDS]
+        ids[row, : len(numbers)] = numbers
+    return torch.from_numpy(ids), torch.from_numpy((ids > 0).astype(np.int64))
+
+
+def _write(image: ImageEncoder, text: TextEncoder, *, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    pixels = torch.zeros(2, 3, CROP_PX, CROP_PX)
+    _export(image, (pixels,), folder / IMAGE_FILE, inputs=("pixel_values",), output="image_embeds")
+    ids = torch.ones(2, 5, dtype=torch.int64)
+    _export(text, (ids, ids), folder / TEXT_FILE, inputs=("input_ids", "attention_mask"), output="text_embeds")
+    preprocessing = {
+        "do_convert_rgb": True,
+        "do_resize": True,
+        "size": {"height": CROP_PX, "width": CROP_PX},
+        "resample": 2,
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
+    }
+    (folder / "preprocessor_config.json").write_text(json.dumps(preprocessing, indent=2) + "\n", encoding="utf-8")
+    _write_tokenizer(folder / "tokenizer.json")
+
+
+def _export(
+    network: nn.Module, example: tuple[Tensor, ...], path: Path, *, inputs: tuple[str, ...], output: str
+) -> None:
+    axes = {name: {0: "batch", **({1: "sequence"} if name != "pixel_values" else {})} for name in inputs}
+    torch.onnx.export(
+        network,
+        example,
+        str(path),
+        input_names=list(inputs),
+        output_names=[output],
+        dynamic_axes={**axes, output: {0: "batch"}},
+        opset_version=OPSET,
+        dynamo=False,
+    )
+    graph = onnx.load(path)
+    graph.graph.output[0].type.tensor_type.shape.dim[1].dim_value = DIMENSIONS
+    onnx.helper.set_model_props(
+        graph, {"description": "Sightline search in words", "author": "Sightline", "license": "Apache-2.0"}
+    )
+    graph.producer_name, graph.producer_version = "sightline tools.train", ""
+    onnx.checker.check_model(graph, full_check=True)
+    onnx.save(graph, path)
+
+
+def _write_tokenizer(path: Path) -> None:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    words = {word: number for number, word in enumerate(vocabulary())}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.enable_truncation(MAX_WORDS)
+    tokenizer.save(str(path), pretty=True)

@@ -1,0 +1,91 @@
+"""Questions about clips whose contents are known: of each text, which tracks of an index it is true of."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tools.train.search_captions import Caption, caption_of
+from tools.train.search_samples import Described, describe_actor
+from tools.world.render import Truth
+from tools.world.scene import LABELS, Scene
+from tools.world.truth import read_mot
+
+Track = tuple[str, int]
+"""The name of a stream, and the id of a track."""
+MOST_RIGHT = 4
+"""A question that is true of more tracks than this is too easy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A text, and the tracks that it is true of."""
+
+    text: str
+    right: frozenset[Track]
+
+
+def write_boxes(rows: np.ndarray, *, stream: str, path: Path) -> None:
+    """Write the rows of a clip's truth (`tools.world.truth.table`) as JSON lines, for the step `replay`.
+
+    Only what is at least half visible is written, as a detector would see it.
+    """
+    frames: dict[int, list[dict[str, object]]] = {}
+    for frame, track, label, x0, y0, x1, y1, visibility in rows.tolist():
+        if visibility >= 0.5:
+            box = {"label": LABELS[int(label)], "class_id": int(label), "confidence": round(visibility, 3)}
+            frames.setdefault(int(frame), []).append({**box, "box": [x0, y0, x1, y1], "track_id": int(track)})
+    lines = [
+        json.dumps({"stream": stream, "frame": frame, "objects": found}) for frame, found in sorted(frames.items())
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_boxes_of_mot(mot: Path, *, stream: str, path: Path) -> None:
+    """The same of the truth beside a sample clip."""
+    write_boxes(read_mot(mot), stream=stream, path=path)
+
+
+def rows_of(truths: Sequence[Truth]) -> np.ndarray:
+    """The truth of rendered frames as rows."""
+    from tools.world.truth import table
+
+    return table(truths)
+
+
+def described_tracks(index: Path, scenes: Mapping[str, Scene]) -> dict[Track, Described]:
+    """What is true of each track of an index in the frame of its best crop; track ids are those of the truth."""
+    with closing(sqlite3.connect(index)) as connection:
+        found = connection.execute("SELECT stream, track_id, frame FROM tracks").fetchall()
+    tracks = {}
+    for stream, track_id, frame in found:
+        scene = scenes[stream]
+        actor = next(actor for actor in scene.actors if actor.track_id == track_id)
+        tracks[stream, track_id] = describe_actor(actor, frame=frame, camera=scene.camera, light=scene.light.name)
+    return tracks
+
+
+def questions(tracks: Mapping[Track, Described], *, count: int, seed: int) -> list[Question]:
+    """Return different questions that are true of at least one track, and of few, in the words of captions."""
+    rng = np.random.default_rng([seed, 63])
+    asked: dict[str, Question] = {}
+    names = sorted(tracks)
+    for _ in range(count * 40):
+        caption = caption_of(tracks[names[rng.integers(len(names))]], rng=rng)
+        right = rightly(caption, tracks)
+        if len(right) <= MOST_RIGHT and "[UNK]" not in caption.text:
+            asked.setdefault(caption.text, Question(caption.text, right))
+        if len(asked) == count:
+            break
+    return list(asked.values())
+
+
+def rightly(caption: Caption, tracks: Mapping[Track, Described]) -> frozenset[Track]:
+    """The tracks that a caption is true of."""
+    return frozenset(track for track, what in tracks.items() if caption.is_true_of(what))
