@@ -4,6 +4,7 @@ compiled part with sanitizers.
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,10 +31,15 @@ def gpu(driver: FakeCudaDriver) -> Iterator[CudaDevice]:
 
 
 @pytest.fixture(scope="session")
-def sanitized_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled part, built with the address and undefined-behaviour sanitizers."""
+def sanitized_library(run_folder: Path) -> Path:
+    """The compiled part with the address and undefined-behaviour sanitizers, built once for all processes."""
     if not has_compiler():
         missing("gcc is not installed (Debian: gcc)")
-    library = tmp_path_factory.mktemp("sanitized") / "libsightline.so"
-    build_sanitized(library)
+    folder = run_folder / "sanitized"
+    folder.mkdir(exist_ok=True)
+    library = folder / "libsightline.so"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not library.exists():
+            build_sanitized(library)
     return library

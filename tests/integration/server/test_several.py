@@ -78,13 +78,6 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_live_video_passes_the_front(gate: Server) -> None:
-    with watching(gate.port, gate.viewer, pipeline="gate", stream="cam") as client:
-        numbers = [image.about["found"]["frame"] for image in client.images(5)]
-
-    assert numbers == sorted(set(numbers))
-
-
 @pytest.mark.row(id="D5")
 def test_a_pipeline_that_crashes_is_back_and_the_others_lose_no_frame(folder: Path, figure: Record) -> None:
     put(folder, "gate")
@@ -201,13 +194,31 @@ def operations(document: Any, names: Mapping[str, str]) -> list[tuple[str, str]]
     return [(method.upper(), paths[path]) for path, methods in document["paths"].items() for method in methods]
 
 
-def test_the_page_shows_all_and_leads_to_each(gate: Server, page: Page) -> None:
-    page.goto(f"http://127.0.0.1:{gate.port}/?token={gate.viewer}")
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of one pipeline that is ready, for tests that change nothing."""
+    folder = tmp_path_factory.mktemp("shown")
+    file = folder / "gate.yaml"
+    file.write_text(pipeline_text("gate", "draw"))
+    with serving(folder, str(file)) as server:
+        server.wait_until_ready("gate")
+        yield server
+
+
+def test_live_video_passes_the_front(shown: Server) -> None:
+    with watching(shown.port, shown.viewer, pipeline="gate", stream="cam") as client:
+        numbers = [image.about["found"]["frame"] for image in client.images(5)]
+
+    assert numbers == sorted(set(numbers))
+
+
+def test_the_page_shows_all_and_leads_to_each(shown: Server, page: Page) -> None:
+    page.goto(f"http://127.0.0.1:{shown.port}/?token={shown.viewer}")
     until(page, "document.querySelector('.card .badge')?.textContent === 'ready'")
 
     page.click(".card a")
     until(page, "document.querySelector('#summary .badge')?.textContent === '1 of 1 streams live'")
-    assert page.url.startswith(f"http://127.0.0.1:{gate.port}/#/gate")
+    assert page.url.startswith(f"http://127.0.0.1:{shown.port}/#/gate")
 
 
 @pytest.fixture

@@ -11,9 +11,8 @@ from sightline.media import ColorMatrix, ColorRange, PixelFormat, Surface
 from sightline_plugins.preprocess.cpu import HostPreprocessor
 from sightline_plugins.preprocess.definition import WHOLE, Convert, Image, Preprocessing, Resize
 from sightline_plugins.preprocess.fused import FusedPlan, Job, fused_plan
-from tests.conftest import missing
 from tests.fakes import run_sanitized
-from tests.fakes.native_build import build_sanitized, has_compiler, sanitized_arguments
+from tests.fakes.native_build import build_sanitized, sanitized_arguments
 from tests.unit.preprocess.images import WITH_CHROMA, by_libraries, noise
 from tests.unit.preprocess.random_images import check
 
@@ -155,10 +154,11 @@ def test_images_that_opencv_resizes_have_no_plan() -> None:
 
 @pytest.fixture(scope="module", params=["vectors", "plain"])
 def sanitized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not has_compiler():
-        missing("gcc is not installed (Debian: gcc)")
-    library = tmp_path_factory.mktemp("sanitized") / "libsightline.so"
-    build_sanitized(library, flags=["-DPLAIN"] if request.param == "plain" else [])
+    built: Path = request.getfixturevalue("sanitized_library")
+    if request.param == "vectors":
+        return built
+    library = tmp_path_factory.mktemp("plain") / built.name
+    build_sanitized(library, flags=["-DPLAIN"])
     return library
 
 
