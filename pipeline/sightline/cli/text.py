@@ -32,10 +32,15 @@ def columns(rows: Iterable[Sequence[str]], *, indent: str = "", gap: str = "  ",
 
 
 def paragraphs(text: str, *, width: int | None) -> str:
-    """A docstring's text with each paragraph filled to `width`, or on one line; indented blocks stay as they are."""
+    """A docstring's text with each paragraph filled to `width`, or on one line; indented blocks stay as they are, and
+    those between fences are indented.
+    """
     filled = []
     for paragraph in text.split("\n\n"):
         lines = paragraph.split("\n")
+        if lines[0].startswith("```"):
+            filled.append("\n".join(f"  {line}" for line in lines[1:-1]))
+            continue
         kept = any(line.startswith((" ", "-", "*")) for line in lines)
         joined = " ".join(line.strip() for line in lines)
         filled.append(paragraph if kept else textwrap.fill(joined, width) if width else joined)

@@ -22,6 +22,7 @@ from sightline.devices import Device
 from sightline.errors import StreamUnreadable
 from sightline.graph import Message, Site
 from sightline.media import Frame, Stream
+from sightline.runtime.sources.examples import examples_of
 from sightline.runtime.threads import Worker
 from sightline.testing import run_source
 from sightline_plugins.decode.pipe_input import PipeInput
@@ -202,6 +203,17 @@ def test_one_stream_alone_reads_a_pipe(fifo: Path) -> None:
         assert f"sources.yard: {what} can be read by one stream only, and 'gate' reads it already" in done.stderr
     done = called("check", str(config), "--set", "processes.count=2")
     assert "sources.gate: cannot be part of a pipeline in several processes" in done.stderr
+
+
+def test_what_is_measured_at_the_first_start_takes_nothing_from_a_pipe(fifo: Path, tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "clip.mp4")
+    sources = {"gate": Pipe(uri=str(fifo)), "yard": Pipe(uri="-")}
+    assert examples_of(sources, Site(Device())) is None
+
+    examples = examples_of({**sources, "file": Media(uri=str(clip))}, Site(Device()))
+    assert examples is not None
+    assert examples.names == (repr(Media(uri=str(clip))),)
+    assert list(examples.frames(2))
 
 
 def test_the_command_reads_what_another_program_writes(tmp_path: Path) -> None:

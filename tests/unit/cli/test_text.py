@@ -25,3 +25,4 @@ def test_no_rows_are_no_text() -> None:
 
 def test_lists_in_a_docstring_keep_their_lines() -> None:
     assert paragraphs("one\ntwo\n\n- a\n- b", width=None) == "one two\n\n- a\n- b"
+    assert paragraphs("one:\n\n```console\n$ a | b\n$ c\n```\n\ntwo", width=None) == "one:\n\n  $ a | b\n  $ c\n\ntwo"

@@ -17,11 +17,12 @@ _STEP = 10
 
 
 def examples_of(sources: Mapping[str, SourceElement], site: Site) -> Examples | None:
-    """Return frames of the sources that are not live; None where all are.
+    """Return frames of the sources that are files; None where there is none.
 
-    Cameras are left out: opening one twice may be refused, and one that does not answer would delay the start.
+    Cameras are left out: opening one twice may be refused, and one that does not answer would delay the start. So are
+    pipes: what is read from one is gone.
     """
-    files = [source for source in sources.values() if not source.live][:_MOST_SOURCES]
+    files = [source for source in sources.values() if not source.live and source.read_once is None][:_MOST_SOURCES]
     if not files:
         return None
     own = replace(site, packets=Packets(), post=lambda _: None)

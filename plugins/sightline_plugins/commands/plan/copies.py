@@ -54,14 +54,15 @@ class _HeldReader(SourceReader):
 def plain(description: PipelineDescription) -> PipelineDescription:
     """The pipeline without what has effects outside, in one process: deliveries, telemetry, kept counts.
 
-    Raises ConfigurationError where a source is live: a camera shows itself once, and at its own pace.
+    Raises ConfigurationError where a source is a camera or a pipe, which come once and at the pace of others.
     """
-    live = [name for name, source in description.sources.items() if source.live]
-    if live:
-        raise ConfigurationError(
-            f"sources.{live[0]}: a camera cannot be shown faster or several times: give a recording of it, with "
-            f"--source {live[0]}=recording.mp4"
-        )
+    for name, source in description.sources.items():
+        if source.live or source.read_once is not None:
+            what = "a camera" if source.live else "a pipe"
+            raise ConfigurationError(
+                f"sources.{name}: {what} cannot be shown faster or several times: give a recording of it, with "
+                f"--source {name}=recording.mp4"
+            )
     if not description.sources:
         raise ConfigurationError("sources: there is no stream to plan for")
     quiet = {"telemetry": None, "state": False, "processes": ProcessOptions(), "sources_file": None}
