@@ -1,4 +1,4 @@
-"""Annotations of a recording as columns, read from MOT text, KITTI labels, JSON lines and COCO documents."""
+"""Annotations of a recording as columns: of MOT text, KITTI labels, JSON lines, COCO documents and YOLO datasets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from sightline.errors import ConfigurationError
 from sightline.media.boxes import Boxes
+from sightline_plugins.commands.evaluate.yolo_dataset import Split, dataset_file, read_dataset
 from sightline_plugins.replay.files import matching_files, read_data
 from sightline_plugins.replay.formats import read_recording
 
@@ -89,7 +90,7 @@ class Annotations:
         )
 
 
-Format: TypeAlias = Literal["mot", "kitti", "jsonl", "coco"]
+Format: TypeAlias = Literal["mot", "kitti", "jsonl", "coco", "yolo"]
 
 _DIGITS = re.compile(r"(\d+)")
 _FLAG, _VISIBLE = 6, 1
@@ -97,15 +98,25 @@ _FLAG, _VISIBLE = 6, 1
 
 
 def read_annotations(
-    path: Path, *, file_format: Format | None = None, stream: str = "", truth: bool = False
+    path: Path,
+    *,
+    file_format: Format | None = None,
+    stream: str = "",
+    truth: bool = False,
+    split: Split | None = None,
 ) -> Annotations:
-    """Return everything in a file (or a folder of KITTI labels). The format is guessed when it is not given.
+    """Return everything in a file (or a folder of KITTI labels, or a `split` of a YOLO dataset). The format is guessed
+    when it is not given.
 
     `truth` reads MOT text as truth: rows whose flag is 0 are ignored. `stream` picks one stream of JSON lines.
     Raises ConfigurationError that names the file, and the line where there is one.
     """
     if file_format == "coco" or (file_format is None and path.is_file() and path.suffix.lower() == ".json"):
         return _read_coco(path)
+    if file_format in (None, "yolo") and (dataset := dataset_file(path)) is not None:
+        return _read_yolo(dataset, split)
+    if file_format == "yolo":
+        raise ConfigurationError(f"{path} is no data.yaml of a YOLO dataset, and no folder with one")
     recorded = read_recording(path, file_format=file_format, stream=stream)
     table = Annotations.from_rows(
         frame=[item.frame for item in recorded],
@@ -129,6 +140,17 @@ def _with_flags(table: Annotations, path: Path) -> Annotations:
     lines = [line.split(",") for text in texts for line in text.splitlines() if line.strip()]
     ignored = [len(fields) > _FLAG and float(fields[_FLAG]) == 0 for fields in lines]
     return replace(table, confidence=np.ones(len(table), np.float32), ignored=np.array(ignored, np.bool_))
+
+
+def _read_yolo(file: Path, split: Split | None) -> Annotations:
+    rows = list(read_dataset(file, split=split))
+    return Annotations.from_rows(
+        frame=[number for number, _, _, _ in rows],
+        xyxy=[xyxy for _, xyxy, _, _ in rows],
+        confidence=[confidence for _, _, confidence, _ in rows],
+        label=[label for _, _, _, label in rows],
+        identity=np.full(len(rows), -1),
+    )
 
 
 def _read_coco(path: Path) -> Annotations:

@@ -12,8 +12,9 @@ import click
 
 if TYPE_CHECKING:
     from sightline_plugins.commands.evaluate.annotations import Annotations, Format
+    from sightline_plugins.commands.evaluate.yolo_dataset import Split
 
-_FORMATS = click.Choice(["mot", "kitti", "jsonl", "coco"])
+_FORMATS = click.Choice(["mot", "kitti", "jsonl", "coco", "yolo"])
 
 
 class _Recording(click.Path):
@@ -34,11 +35,19 @@ ANY_LABEL = "object"
 @click.command("eval", short_help="Score a run's boxes and tracks against ground truth.")
 @click.argument("results", type=_FILE)
 @click.option(
-    "--truth", type=_FILE, required=True, help="Ground truth: MOT text, KITTI labels, JSON lines or COCO JSON."
+    "--truth",
+    type=_FILE,
+    required=True,
+    help="Ground truth: MOT text, KITTI labels, JSON lines, COCO JSON, or data.yaml of a YOLO dataset.",
 )
 @click.option("--format", "result_format", type=_FORMATS, help="Format of RESULTS; guessed when not given.")
 @click.option("--truth-format", type=_FORMATS, help="Format of the truth; guessed when not given.")
 @click.option("--stream", default="", help="Which stream of a JSON lines file that holds several.")
+@click.option(
+    "--split",
+    type=click.Choice(["train", "val", "test"]),
+    help="Which images of a YOLO dataset; val when not given, or what there is.",
+)
 @click.option("--label", "labels", multiple=True, help="Only objects with this label; may be repeated.")
 @click.option("--any-label", is_flag=True, help="Ignore labels: all objects are of one class.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -48,6 +57,7 @@ def command(
     result_format: str | None,
     truth_format: str | None,
     stream: str,
+    split: str | None,
     labels: tuple[str, ...],
     any_label: bool,
     as_json: bool,
@@ -57,13 +67,17 @@ def command(
     A pattern in quotes ("out/gate-*.jsonl*") stands for the parts of a rotated file, compressed or not.
 
     Prints COCO's average precision (pycocotools), HOTA, MOTA and IDF1 where both sides have tracks (TrackEval), and the
-    errors of the counts. Images of a COCO document count as frames in the natural order of their names, as the
-    `images` source reads them. Files without labels (MOT) are compared without regard to labels.
+    errors of the counts. Images of a COCO document or a YOLO dataset (Ultralytics, Roboflow) count as frames in the
+    natural order of their names, as the `images` source reads them: run the pipeline with `valid/images` as its source.
+    Files without labels (MOT) are compared without regard to labels.
     """
     from sightline_plugins.commands.evaluate.annotations import read_annotations
 
-    found = read_annotations(results, file_format=cast("Format | None", result_format), stream=stream)
-    known = read_annotations(truth, file_format=cast("Format | None", truth_format), stream=stream, truth=True)
+    part = cast("Split | None", split)
+    found = read_annotations(results, file_format=cast("Format | None", result_format), stream=stream, split=part)
+    known = read_annotations(
+        truth, file_format=cast("Format | None", truth_format), stream=stream, truth=True, split=part
+    )
     found, known = _alike(found, known, any_label=any_label, labels=labels)
     scores = _scores(found, known)
     click.echo(json.dumps(scores, indent=2) if as_json else _as_text(scores))
