@@ -122,6 +122,12 @@ class SourceElement(Described):
         """
         return 0
 
+    def pixels_per_second(self) -> float:
+        """About how many pixels the stream has a second, at its own speed; 0 when that is not known. It may look at a
+        file, and asks no camera. Streams are dealt out to processes by it.
+        """
+        return 0.0
+
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """Make a reader for one attempt. Opening the input may wait until `frames` is called."""
         raise NotImplementedError

@@ -8,10 +8,7 @@ of ordinary streams (level 4.1 and below): A.3.1 of ITU-T H.264, A.4.2 of H.265.
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from sightline.errors import SightlineError
-from sightline_plugins.decode.open_media import OpenOptions, open_media, video_stream
+from sightline_plugins.decode.file_head import read_head
 
 CAMERA = ("h264", (1920, 1080))
 """Codec and size that are assumed of a camera before it is asked."""
@@ -37,11 +34,8 @@ def stream_bytes(codec: str, size_wh: tuple[int, int], *, bit_depth: int = 8) ->
 
 def file_bytes(uri: str, *, number: int = 0) -> int:
     """About how much a video file takes; 0 where its head does not show that. Opens it."""
-    options = OpenOptions()
-    with suppress(SightlineError), open_media(uri, stream="", options=options) as container:
-        video = video_stream(container, number=number, stream="", uri=uri, options=options)
-        return stream_bytes(video.codec_context.codec.canonical_name, (video.width, video.height))
-    return 0
+    head = read_head(uri, number=number)
+    return 0 if head is None else stream_bytes(head.codec, head.size_wh)
 
 
 def _references(codec: str, size_wh: tuple[int, int]) -> int:

@@ -157,6 +157,10 @@ class Pattern(SourceElement):
         others = {key: option for key, option in value.items() if key != "pattern"}
         return {**others, **(value["pattern"] or {})}
 
+    def pixels_per_second(self) -> float:
+        """Size times rate."""
+        return math.prod(self.size) * self.fps
+
     def build(self, site: Site, *, stream: Stream) -> SourceReader:
         """A reader for one attempt."""
         del site

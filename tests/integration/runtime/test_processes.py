@@ -162,7 +162,7 @@ def test_an_error_of_a_step_ends_the_run(tmp_path: Path, where: str) -> None:
     assert not pipeline.is_running
 
 
-def test_no_process_is_left_when_the_main_process_is_killed(tmp_path: Path) -> None:
+def test_nothing_is_left_when_the_main_process_is_killed(tmp_path: Path) -> None:
     program = (
         "from sightline import Pipeline\n"
         "if __name__ == '__main__':\n"
@@ -175,10 +175,26 @@ def test_no_process_is_left_when_the_main_process_is_killed(tmp_path: Path) -> N
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         pids = [int(pid) for pid in process.stdout.readline().split()]
+        sockets, shared = _sockets(pids), _shared_memory(pids)
         process.kill()
 
     assert len(pids) == 2
+    assert sockets
+    assert shared == set()
     wait_until(lambda: not any(_runs(pid) for pid in pids))
+    wait_until(lambda: not sockets & {line.split()[6] for line in Path("/proc/net/unix").read_text().splitlines()[1:]})
+
+
+def _sockets(pids: list[int]) -> set[str]:
+    """The numbers of the sockets that processes have open."""
+    links = [str(one.readlink()) for pid in pids for one in Path(f"/proc/{pid}/fd").iterdir() if one.is_symlink()]
+    return {link.removeprefix("socket:[").removesuffix("]") for link in links if link.startswith("socket:")}
+
+
+def _shared_memory(pids: list[int]) -> set[str]:
+    """The files in shared memory that processes have open or mapped."""
+    maps = [line.split()[-1] for pid in pids for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    return {path for path in maps if path.startswith("/dev/shm")}
 
 
 def _runs(pid: int) -> bool:

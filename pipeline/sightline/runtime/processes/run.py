@@ -116,7 +116,7 @@ class ProcessRunner(Run):
         self.probation: WorkersProbation = WorkersProbation(self.shares)
         self._ended: set[int] = set()
         self._running = 0
-        self._placement = Placement(self.shares, description.sources)
+        self._placement: Placement[Share] = Placement(self.shares, description.sources)
         description.limit(outputs)
         _check_travels(description)
 
@@ -243,7 +243,7 @@ class ProcessRunner(Run):
         self._streams.check_free(name)
 
     def add_source(self, name: str, source: SourceElement) -> PendingChange:
-        """Add a stream, to the worker whose process has used the least CPU time lately. Raises ConfigurationError when
+        """Add a stream, to the worker with the least load. Raises ConfigurationError when
         one of that name runs, or the run is ending.
         """
         self._outputs.protect_inputs(source, of=f"the source {name!r}")

@@ -92,7 +92,7 @@ class Share(Worker):
         self.report: Report | None = None
         self.files: tuple[Any, ...] = ()
         self.load = 0.0
-        """CPU time a second of its process, as last measured."""
+        """CPU time a second of its process, as last measured (`load_at`, by `time.monotonic`)."""
         self.restarts = self.fruitless = 0
         """How often a worker was started again, and how many failed in a row that had processed no frame."""
         self.could_begin = True
@@ -165,6 +165,11 @@ class Share(Worker):
         self._cpu_ns = (now, cpu_ns)
         if before is not None and now > before[0]:
             self.load = max(0.0, (cpu_ns - before[1]) / 1e9 / (now - before[0]))
+
+    @property
+    def load_at(self) -> float:
+        """When the load was measured last; 0 when it never was."""
+        return 0.0 if self._cpu_ns is None else self._cpu_ns[0]
 
     def answer(self, number: int, value: Any, error: Any) -> None:
         """Give an answer of the worker to who asked."""

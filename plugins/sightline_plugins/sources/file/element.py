@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -109,6 +110,15 @@ class Media(NetworkOptions):
         if is_url(self.uri):
             return stream_bytes(*CAMERA)
         return file_bytes(self.uri, number=self.stream_index)
+
+    def pixels_per_second(self) -> float:
+        """Size and rate of a video file, from its head."""
+        from sightline_plugins.decode.file_head import read_head
+
+        head = None if is_url(self.uri) else read_head(self.uri, number=self.stream_index)
+        if head is None:
+            return 0.0
+        return math.prod(head.size_wh) * min(head.fps, self.max_fps or head.fps)
 
     @model_validator(mode="after")
     def _live_has_no_beginning(self) -> Media:
