@@ -11,15 +11,14 @@ from typing import Any
 from sightline_plugins.deepstream_import.outcomes import Outcome
 from sightline_plugins.deepstream_import.plan import Import, Stage, Template
 from sightline_plugins.deepstream_import.sections import Configuration
+from sightline_plugins.deepstream_import.sensors import sensors_of
 from sightline_plugins.deepstream_import.settings import Settings, report_unknown_section
-from sightline_plugins.deepstream_import.source_text import is_file
 from sightline_plugins.deepstream_import.sources import output_folder
 from sightline_plugins.deepstream_import.tables.application import OSD, TILED_DISPLAY
 from sightline_plugins.deepstream_import.tables.outputs import (
     BROKER,
     MESSAGE_CONSUMER,
     MESSAGE_CONVERTER,
-    MESSAGE_FILE,
     SINK,
 )
 
@@ -235,12 +234,24 @@ def _add_messages(settings: Settings, imported: Import, converter: Settings | No
     if not source.flag("msg-conv-dummy-payload") and kind == "frames":
         options["empty"] = False
     comment = f"One message in {interval} frames of {imported.fps:g} a second." if interval > 1 else ""
+    if sensors := _sensors(source, form, imported):
+        options["sensors"] = sensors
     imported.plan.add(Stage.RESULTS, broker, options, comment)
+
+
+def _sensors(source: Settings, form: str, imported: Import) -> dict[str, Any]:
+    """Return what the file of the message converter says of cameras and places."""
     named = source.text("msg-conv-config")
     path = source.section.place.file.parent / named
-    if named and is_file(path) and (found := imported.read(path, named_by="msg-conv-config")):
-        for section in found.sections.values():
-            Settings(section, MESSAGE_FILE, imported.outcomes).close()
+    if path.suffix.lower() == ".csv":
+        text = "tables of sensors are not read: give them as [sensor0], [place0], [analytics0]"
+        source.note("msg-conv-config", Outcome.IMPOSSIBLE, text)
+        return {}
+    found = imported.read(path, named_by="msg-conv-config") if named else None
+    if found is None:
+        return {}
+    because = None if form.startswith("deepstream") else f"the format {form} says nothing of cameras and places"
+    return sensors_of(found, imported, because=because)
 
 
 @dataclass(slots=True)

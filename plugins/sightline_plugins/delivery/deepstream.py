@@ -2,7 +2,7 @@
 
 Unlike there, `@timestamp` is the time of the frame where that is known, and not of the conversion, and boxes are in
 pixels of the frame. An object without a track has the id that DeepStream gives it, 2^64 - 1. Where the camera stands
-is not known to us, so that `location` and `coordinate` are empty.
+is what `sensors` of the step says; else `location` and `coordinate` are empty.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from sightline_plugins.delivery.kinds import EventBody, EventObject, ObjectBody
+from sightline_plugins.delivery.sensors import SensorData, sensor_of
 from sightline_plugins.sinks.records import Attribute, FrameRecord, Numbers
 
 _UNTRACKED = (1 << 64) - 1
@@ -23,8 +24,9 @@ _EVENT_TYPES = {"in": "entry", "enter": "entry", "out": "exit", "leave": "exit"}
 class FullSchema:
     """The full schema: a message for each object or event, with its place, sensor and module of analysis."""
 
-    def __init__(self, *, pipeline: str) -> None:
+    def __init__(self, *, pipeline: str, sensors: Mapping[str, SensorData]) -> None:
         self._pipeline = pipeline
+        self._sensors = sensors
         self._version = version("sightline")
 
     def message(self, body: ObjectBody | EventBody, *, epoch: int, seq: int, time: str) -> dict[str, Any]:
@@ -39,14 +41,15 @@ class FullSchema:
         else:
             found, track_id = body, body.track_id
         # An event has an object only where its data holds the number of a track.
+        sensor = sensor_of(body.stream, self._sensors)
         about = None if found is None or not isinstance(track_id, int) else _object(found, track_id=track_id)
         return {
             "messageid": str(uuid5(NAMESPACE_URL, identity)),
             "mdsversion": "1.0",
             "@timestamp": body.time or time,
-            "place": {"id": self._pipeline, "name": self._pipeline, "type": "", "location": {}, "coordinate": {}},
-            "sensor": {"id": body.stream, "type": "Camera", "description": "", "location": {}, "coordinate": {}},
-            "analyticsModule": {**module, "source": "Sightline", "version": self._version},
+            "place": sensor.as_place(self._pipeline),
+            "sensor": sensor.as_sensor(body.stream),
+            "analyticsModule": sensor.as_module({**module, "source": "Sightline", "version": self._version}),
             **({} if about is None else {"object": about}),
             "event": {"id": str(uuid5(NAMESPACE_URL, f"{identity}/event")), "type": event_type},
             "videoPath": "",
@@ -68,7 +71,7 @@ def _object(found: ObjectBody | EventObject, *, track_id: int) -> dict[str, Any]
     }
 
 
-def minimal_message(record: FrameRecord, *, time: str) -> Mapping[str, Any]:
+def minimal_message(record: FrameRecord, *, time: str, sensor: SensorData) -> Mapping[str, Any]:
     """The message of a frame in the minimal schema: a line of text for each object.
 
     `track|left|top|right|bottom|label`, and for an object with attributes `|#|` these in turn and its confidence.
@@ -83,7 +86,7 @@ def minimal_message(record: FrameRecord, *, time: str) -> Mapping[str, Any]:
         "version": "4.0",
         "id": str(record.frame),
         "@timestamp": record.time or time,
-        "sensorId": record.stream,
+        "sensorId": sensor.id or record.stream,
         "objects": objects,
     }
 

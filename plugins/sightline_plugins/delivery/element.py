@@ -24,6 +24,7 @@ from sightline_plugins.delivery.formats import Envelope, Format, not_expressed
 from sightline_plugins.delivery.hosts import hosts_of, is_known
 from sightline_plugins.delivery.image_store import ImageStore
 from sightline_plugins.delivery.kinds import Kind
+from sightline_plugins.delivery.sensors import SensorData
 from sightline_plugins.delivery.urls import readable_url
 from sightline_plugins.rules.names import RuleName
 from sightline_plugins.rules.shapes import Anchor
@@ -111,6 +112,9 @@ class Delivery(Element):
     format: Format = "json"
     """How records are encoded: `json`, `msgpack`, `protobuf` (`sightline.proto`), or the message schemas of DeepStream:
     `deepstream` (for objects and events) and `deepstream_minimal` (for frames)."""
+    sensors: Mapping[str, SensorData] = {}
+    """With the schemas of DeepStream: what messages say of cameras and places, by stream (names or globs):
+    {gate: {id: CAM_1, location: [45.29, -75.83, 48.1], place: {name: Yard}}}."""
     envelope: Envelope = "none"
     """What is put around each record: `cloudevents` makes it an event of CloudEvents 1.0, in structured JSON mode."""
     timeout: Annotated[Duration, Field(gt=0)] = 5_000_000_000
@@ -190,6 +194,8 @@ class Delivery(Element):
                     yield Problem(f"{word} stands for nothing here{near}", (self.address_key,))
         if problem := not_expressed(self.format, self.send):
             yield Problem(problem, ("format",))
+        elif self.sensors and not self.format.startswith("deepstream"):
+            yield Problem("sensors are part of the formats deepstream and deepstream_minimal", ("sensors",))
         elif self.image is not None and self.format.startswith("deepstream"):
             yield Problem(f"the format {self.format} has no place for images: leave image out", ("image",))
         if self.image_path is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ import numpy as np
 from sightline.media.time import format_time
 from sightline_plugins.delivery import deepstream, protobuf
 from sightline_plugins.delivery.kinds import Body, Draft, EventBody, Kind, ObjectBody, TrackBody
+from sightline_plugins.delivery.sensors import SensorData, sensor_of
 from sightline_plugins.sinks.records import FrameRecord
 
 Format = Literal["json", "msgpack", "protobuf", "deepstream", "deepstream_minimal"]
@@ -29,6 +31,7 @@ _EXPRESSED: Mapping[Format, tuple[Kind, ...]] = {
 }
 """The kinds that a format can express, where it cannot express all."""
 _SCHEMA_VERSION = "v1"
+NO_SENSORS: Mapping[str, SensorData] = MappingProxyType({})
 
 
 class Stamp(msgspec.Struct, frozen=True, gc=False):
@@ -49,8 +52,10 @@ class Encoder(ABC):
         """Encode a body with its place in the order of the stream's records."""
 
 
-def encoder(name: Format, *, envelope: Envelope, pipeline: str) -> Encoder:
-    """Make the encoder of a format, perhaps with an envelope around it."""
+def encoder(
+    name: Format, *, envelope: Envelope, pipeline: str, sensors: Mapping[str, SensorData] = NO_SENSORS
+) -> Encoder:
+    """Make the encoder of a format, perhaps with an envelope around it; `sensors` are for the schemas of DeepStream."""
     own: Encoder
     match name:
         case "json":
@@ -60,7 +65,7 @@ def encoder(name: Format, *, envelope: Envelope, pipeline: str) -> Encoder:
         case "protobuf":
             own = ProtobufEncoder()
         case "deepstream" | "deepstream_minimal":
-            own = DeepStreamEncoder(pipeline=pipeline)
+            own = DeepStreamEncoder(pipeline=pipeline, sensors=sensors)
     return CloudEventsEncoder(own, pipeline=pipeline) if envelope == "cloudevents" else own
 
 
@@ -133,14 +138,16 @@ class DeepStreamEncoder(Encoder):
 
     content_type = "application/json"
 
-    def __init__(self, *, pipeline: str) -> None:
-        self._full = deepstream.FullSchema(pipeline=pipeline)
+    def __init__(self, *, pipeline: str, sensors: Mapping[str, SensorData]) -> None:
+        self._sensors = sensors
+        self._full = deepstream.FullSchema(pipeline=pipeline, sensors=sensors)
 
     def encode(self, made: Draft, stamp: Stamp) -> bytes:
         """Encode a body in the schema that expresses its kind."""
         time = format_time(stamp.now_ns)
         if isinstance(made.body, FrameRecord):
-            return msgspec.json.encode(deepstream.minimal_message(made.body, time=time), enc_hook=_plain)
+            sensor = sensor_of(made.body.stream, self._sensors)
+            return msgspec.json.encode(deepstream.minimal_message(made.body, time=time, sensor=sensor), enc_hook=_plain)
         if not isinstance(made.body, ObjectBody | EventBody):
             raise ValueError(f"DeepStream's schemas have no message for {made.kind}")
         message = self._full.message(made.body, epoch=stamp.epoch, seq=stamp.seq, time=time)

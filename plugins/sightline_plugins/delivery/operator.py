@@ -58,7 +58,9 @@ class DeliveryOperator(Sink):
             raise ValueError("a site of an element that delivers needs an outbox")
         self._element = element
         self._site = site
-        self._encoder = encoder(element.format, envelope=element.envelope, pipeline=site.pipeline)
+        self._encoder = encoder(
+            element.format, envelope=element.envelope, pipeline=site.pipeline, sensors=element.sensors
+        )
         self._filter = Filter(labels=element.labels, rules=element.rules)
         self._images = None if element.image is None else ImageMaker(element, site)
         self._makers = [make(element, self._images) for kind, make in _MAKERS.items() if kind in element.send]

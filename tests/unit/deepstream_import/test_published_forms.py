@@ -269,3 +269,33 @@ def test_with_compat_targets_live_in_frames(tmp_path: Path) -> None:
         },
     )
     assert {one.outcome.name for one in result.outcomes.found} == {"TAKEN"}
+
+
+def test_what_is_known_of_cameras_goes_into_messages(tmp_path: Path) -> None:
+    (tmp_path / "sensors.yml").write_text(
+        "sensor0: {enable: 1, type: Camera, id: CAM_1, location: 45.29;-75.83;48.1, coordinate: 5.2;10.1}\n"
+        "place0: {enable: 1, id: 1, name: Yard, place-sub-field1: lane}\n"
+        "analytics0: {enable: 0, id: COUNT}\n"
+        "sensor4: {id: CAM_5}\n"
+    )
+    sink = "[sink0]\ntype=6\nmsg-broker-proto-lib=libnvds_kafka_proto.so\nmsg-broker-conn-str=localhost;9092\n"
+    result = imported(tmp_path, f"[source0]\nuri=file:a.mp4\n{sink}msg-conv-config=sensors.yml\n")
+
+    assert dict(steps(result))["kafka"]["sensors"] == {
+        "source0": {
+            "id": "CAM_1",
+            "type": "Camera",
+            "location": [45.29, -75.83, 48.1],
+            "place": {"id": "1", "name": "Yard"},
+        }
+    }
+    found = {(one.section, one.key): one.outcome.name for one in result.outcomes.found}
+    assert found["sensor0", "coordinate"] == found["place0", "place-sub-field1"] == "IMPOSSIBLE"
+    assert found["sensor4", "id"] == found["analytics0", "id"] == "NO_EFFECT"
+
+
+def test_a_table_of_sensors_is_explained(tmp_path: Path) -> None:
+    sink = "[sink0]\ntype=6\nmsg-broker-proto-lib=libnvds_mqtt_proto.so\nmsg-broker-conn-str=localhost;1883\n"
+    result = imported(tmp_path, f"[source0]\nuri=file:a.mp4\n{sink}msg-conv-config=sensors.csv\n")
+
+    assert outcome(result, "msg-conv-config")[0] == "IMPOSSIBLE"

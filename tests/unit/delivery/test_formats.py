@@ -247,6 +247,41 @@ def test_the_full_schema_of_deepstream_describes_an_event() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", message["@timestamp"])
 
 
+SENSORS = {
+    "ga*": {
+        "id": "CAM_1",
+        "description": "North gate",
+        "location": [45.29, -75.83, 48.1],
+        "coordinate": [5.2, 10.1, 11.2],
+        "place": {"id": "1", "name": "Yard", "type": "garage", "location": [30.32, -40.55, 100]},
+        "analytics": {"id": "COUNT", "source": "OpenALR", "version": "2.0"},
+    }
+}
+
+
+def test_messages_of_deepstream_name_the_sensor_and_the_place_of_a_stream() -> None:
+    message = json.loads(sent(walk(), send="objects", format="deepstream", sensors=SENSORS)[0].body)
+
+    assert message["sensor"] == {
+        "id": "CAM_1",
+        "type": "Camera",
+        "description": "North gate",
+        "location": {"lat": 45.29, "lon": -75.83, "alt": 48.1},
+        "coordinate": {"x": 5.2, "y": 10.1, "z": 11.2},
+    }
+    assert (message["place"]["name"], message["place"]["location"]["alt"]) == ("Yard", 100)
+    assert message["analyticsModule"] == {"id": "COUNT", "description": "", "source": "OpenALR", "version": "2.0"}
+
+
+@pytest.mark.parametrize(("glob", "sensor"), [("gate", "CAM_1"), ("yard", "gate")])
+def test_the_minimal_schema_has_the_id_of_the_sensor(glob: str, sensor: str) -> None:
+    sensors = {glob: {"id": "CAM_1"}}
+
+    message = json.loads(sent(walk(), format="deepstream_minimal", sensors=sensors)[0].body)
+
+    assert message["sensorId"] == sensor
+
+
 def test_a_record_of_deepstream_that_comes_twice_has_the_same_id() -> None:
     first, again = (json.loads(sent(walk(), send="objects", format="deepstream")[0].body) for _ in range(2))
     other = json.loads(sent(walk(), send="objects", format="deepstream")[1].body)
@@ -300,6 +335,7 @@ def test_a_separator_in_a_label_does_not_make_another_field() -> None:
             {"format": "deepstream", "send": "events", "image": "crop"},
             "the format deepstream has no place for images: leave image out",
         ),
+        ({"sensors": {"gate": {"id": "CAM"}}}, "sensors are part of the formats deepstream and deepstream_minimal"),
     ],
 )
 def test_what_a_format_cannot_express_is_one_clear_error(options: dict[str, Any], message: str) -> None:

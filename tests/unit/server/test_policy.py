@@ -269,11 +269,12 @@ def test_references_to_the_environment_are_refused_where_they_are_written() -> N
 PLAIN_TEXTS = frozenset(
     (
         *("access_key", "algorithm", "attribute", "attributes", "background", "between", "birth", "class_confidence"),
-        *("classes", "client_id", "detector", "endpoint", "engine", "exchange", "floor", "from", "head"),
+        *("classes", "client_id", "description", "detector", "endpoint", "engine", "exchange", "floor", "from", "head"),
         *("head_options", "headers", "hours", "id", "image_url", "input_format", "key", "keypoints", "label"),
         *("labels", "name", "networks", "on", "outputs", "owners", "pattern", "prefix", "region", "regions"),
-        *("routing_key", "rules", "secret", "secret_key", "select", "stream", "streams", "subject", "table"),
-        *("timezone", "token", "topic", "uri", "url", "view", "views", "when", "will"),
+        *("routing_key", "rules", "secret", "secret_key", "select", "sensors", "source", "stream", "streams"),
+        *("subject", "table", "timezone", "token", "topic", "type", "uri", "url", "version", "view", "views"),
+        *("when", "will"),
     )
 )
 """Options that hold text without a mark. A URL in them is judged as one. Mark a new option that names something else

@@ -6,7 +6,7 @@ from sightline_plugins.deepstream_import.settings import Table, differs, ignores
 from sightline_plugins.deepstream_import.tables.common import ENABLE, EVERY_GPU, HARDWARE
 
 _WINDOW = ignores("there is no window: `publish: {web: true}` shows it in a browser")
-_CONVERTER = ignores("messages are made by `format: deepstream`, from names of streams and rules")
+_CONVERTER = takes("`sensors` of the step: what messages say of cameras and places")
 _LIBRARY = refuses("compiled code is not run: `format` chooses among the schemas here", off=("",))
 SINK: Table = {
     "enable": ENABLE,
@@ -111,7 +111,30 @@ BROKER: Table = {
     "connection_str": refuses("Azure IoT is no destination here: its MQTT endpoint is one", off=("",)),
     "custom_msg_properties": refuses("Azure IoT is no destination here: its MQTT endpoint is one", off=("",)),
 }
-MESSAGE_FILE: Table = {"*": _CONVERTER}
+SENSOR_DATA: Table = {
+    "enable": ENABLE,
+    "id": takes("`sensors: {id}`"),
+    "type": takes("`sensors: {type}`"),
+    "description": takes("`sensors: {description}`"),
+    "location": takes("`sensors: {location}`"),
+    "coordinate": takes("`sensors: {coordinate}`"),
+}
+PLACE_DATA: Table = {
+    "enable": ENABLE,
+    "id": takes("`sensors: {place}`"),
+    "name": takes("`sensors: {place}`"),
+    "type": takes("`sensors: {place}`"),
+    "location": takes("`sensors: {place}`"),
+    "coordinate": takes("`sensors: {place}`"),
+    "place-sub-field*": refuses("messages have no parts of a place: `name` or `description` can hold it", off=("",)),
+}
+MODULE_DATA: Table = {
+    "enable": ENABLE,
+    "id": takes("`sensors: {analytics}`"),
+    "description": takes("`sensors: {analytics}`"),
+    "source": takes("`sensors: {analytics}`"),
+    "version": takes("`sensors: {analytics}`"),
+}
 _FRAME_SIZE = takes("coordinates are fractions of the frame")
 ANALYTICS_SECTION: Table = {
     "enable": ENABLE,
