@@ -391,13 +391,16 @@ class Pipeline:
         if runner is None or not runner.reset_counts(step, stream=stream):
             raise ConfigurationError(f"no step {step!r} counts: start the pipeline, with rules in a step of that id")
 
-    def add_source(self, name: str, source: Source, *, by: str = "") -> PendingChange:
+    def add_source(self, name: str, source: Source, *, by: str = "", epoch: int | None = None) -> PendingChange:
         """Add a stream while the pipeline runs; nothing else stops. From any thread, and from an event loop, which it
         does not block: the returned change can be waited for (`wait`, or `await`), but need not be.
 
         A name that was removed before in the same run continues: frame numbers, timestamps and counts go on. When
         nothing runs, the stream is part of the next run. Raises ConfigurationError when the name is taken or not
         allowed, the source is wrong, a step cannot process it, or the run is ending. `by` is who asks, for `versions`.
+
+        `epoch` is what the records of the stream carry from now on, counted from 0 again, where several pipelines read
+        it in turn: each gives a higher one. The pipeline must run, and a stream of that name must have ended before.
 
         >>> from sightline import Pipeline
         >>> pipeline = Pipeline(sources={}, keep_running=True)
@@ -406,7 +409,7 @@ class Pipeline:
         ...     [status.name for status in pipeline.status()]
         ['yard']
         """
-        return self._control.add_source(name, source, by=by)
+        return self._control.add_source(name, source, by=by, epoch=epoch)
 
     def remove_source(self, name: str, *, by: str = "") -> PendingChange:
         """Remove a stream while the pipeline runs; nothing else stops. It is done when the last frame that was read has

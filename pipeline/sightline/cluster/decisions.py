@@ -117,7 +117,7 @@ def status_of(
         },
         tuple(names[row] for row in present if streams.is_leaving[row]),
         waiting,
-        fleet_of(tables, now_ns=now_ns, options=options, with_penalised=True).imbalance(),
+        fleet_of(tables, now_ns=now_ns, options=options).imbalance(),
     )
 
 

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 NOWHERE = -1
+_ROUNDING = 1e-9
+"""A stream that makes two workers equal may move, although both sums are rounded."""
 
 
 @dataclass(slots=True)
@@ -194,7 +196,7 @@ def _best_move(
         half = (full[donor] - full[receiver]) / (1 / fleet.capacity[donor] + 1 / fleet.capacity[receiver])
         room = fill * fleet.capacity[receiver] - fleet.used[receiver]
         own = rows[held.kind[rows] == kind]
-        fitting = own[held.load[own] <= min(half, room)]
+        fitting = own[held.load[own] <= min(half, room) * (1 + _ROUNDING)]
         for row in fitting[np.argsort(-held.load[fitting], kind="stable")]:
             if held.load[row] <= best_load:
                 break

@@ -143,7 +143,7 @@ class Control:
             raise
         return runner
 
-    def add_source(self, name: str, described: Source, *, by: str = "") -> PendingChange:
+    def add_source(self, name: str, described: Source, *, by: str = "", epoch: int | None = None) -> PendingChange:
         """Add a stream. Raises ConfigurationError when that is not possible."""
         from sightline.config import name_problems, source_from
 
@@ -157,6 +157,10 @@ class Control:
             if clashing:  # with one that was added meanwhile
                 raise ConfigurationError(f"the stream {name!r} {clashing[0]}")
             runner = self._running()
+            if epoch is not None:
+                if runner is None:
+                    raise ConfigurationError(f"the stream {name!r} cannot begin an epoch: start the pipeline first")
+                runner.begin_epoch(name, epoch)
             change = done() if runner is None else runner.add_source(name, source)
             self._versions.add(self._with_sources({**now, name: source}), by=by)
             return change

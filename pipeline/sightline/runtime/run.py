@@ -180,6 +180,12 @@ class Run(ABC):
         """Raises ConfigurationError when a stream of that name runs."""
 
     @abstractmethod
+    def begin_epoch(self, name: str, epoch: int) -> None:
+        """Let the records of a stream that does not run carry this epoch. Raises ConfigurationError when one of that
+        name has not ended, or has had that epoch or a higher one.
+        """
+
+    @abstractmethod
     def add_source(self, name: str, source: SourceElement) -> PendingChange:
         """Add a stream. Raises ConfigurationError when one of that name runs, or the run is ending."""
 

@@ -223,6 +223,13 @@ class Runner(Run):
         """Raises ConfigurationError when a stream of that name runs."""
         self._manager.check_free(name)
 
+    def begin_epoch(self, name: str, epoch: int) -> None:
+        """Let the records of a stream carry this epoch. Raises ConfigurationError when it has not ended, or the epoch
+        is not a new one.
+        """
+        self._manager.check_ended(name)
+        self._outbox.begin_epoch(name, epoch)
+
     def add_source(self, name: str, source: SourceElement) -> PendingChange:
         """Add a stream. Raises ConfigurationError when one of that name runs, or the run is ending."""
         self._outputs.protect_inputs(source, of=f"the source {name!r}")

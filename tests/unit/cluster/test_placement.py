@@ -113,6 +113,15 @@ def test_a_worker_that_joins_gets_its_share_and_nothing_else_moves() -> None:
     assert len({row for row, _ in moves}) == 8
 
 
+def test_two_workers_become_equal_where_they_can() -> None:
+    streams = held([20] * 6, worker=[0, 0, 0, 1, 1, 1])
+
+    moves = balanced(streams, fleet([400] * 3))
+
+    assert [int((streams.worker == worker).sum()) for worker in range(3)] == [2, 2, 2]
+    assert len(moves) == 2
+
+
 def test_moves_are_limited() -> None:
     assert len(balanced(held([10] * 40, worker=[0] * 40), fleet([500] * 5), most=3)) == 3
 

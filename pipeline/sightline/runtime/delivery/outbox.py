@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Final
 
-from sightline.errors import OutputError
+from sightline.errors import ConfigurationError, OutputError
 from sightline.graph import Clock, Message, MessageKind, Outputs
 from sightline.graph.transport import Mailbox, Outbox, Record, Transport
 from sightline.runtime.delivery.chunk_queue import ChunkQueue
@@ -173,6 +173,18 @@ class RunOutbox(Outbox):
             now_seconds = self._clock.epoch_ns() // 1_000_000_000
             epoch = self._epochs[stream] = max(now_seconds, self._stored_epochs.get(stream, 0) + 1)
         return epoch
+
+    def begin_epoch(self, stream: str, epoch: int) -> None:
+        """Let the records of a stream carry this epoch from now on, counted from 0. Raises ConfigurationError when one
+        of its records has had that epoch, or a higher one.
+        """
+        last = max(self._epochs.get(stream, 0), self._stored_epochs.get(stream, 0))
+        if epoch <= last:
+            text = f"the records of the stream {stream!r} cannot begin the epoch {epoch}"
+            raise ConfigurationError(f"{text}: they have had {last}; give a higher one")
+        self._epochs[stream] = epoch
+        for one in tuple(self._destinations.values()):
+            one.seq.pop(stream, None)
 
     def put(self, records: Sequence[Record], destination: _Destination) -> None:
         """Queue records for a destination; never waits for the disk."""

@@ -242,6 +242,13 @@ class ProcessRunner(Run):
         """Raises ConfigurationError when a stream of that name runs."""
         self._streams.check_free(name)
 
+    def begin_epoch(self, name: str, epoch: int) -> None:
+        """Let the records of a stream carry this epoch. Raises ConfigurationError when it has not ended, or the epoch
+        is not a new one.
+        """
+        self._streams.check_ended(name)
+        self._outbox.begin_epoch(name, epoch)
+
     def add_source(self, name: str, source: SourceElement) -> PendingChange:
         """Add a stream, to the worker with the least load. Raises ConfigurationError when
         one of that name runs, or the run is ending.

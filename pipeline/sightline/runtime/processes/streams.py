@@ -84,6 +84,12 @@ class RunStreams:
             if name in self._present and self._stats[name].state not in _OVER:
                 raise ConfigurationError(f"the stream {name!r} is running: remove it first, or take another name")
 
+    def check_ended(self, name: str) -> None:
+        """Raises ConfigurationError when frames of a stream of that name may still come."""
+        with self._lock:
+            if name in self._stats and not self.is_over(name):
+                raise ConfigurationError(f"the stream {name!r} has not ended: remove it, and wait for that")
+
     def update(self, stats: Iterable[StreamStats]) -> None:
         """Take what a worker has counted."""
         with self._lock:

@@ -136,6 +136,13 @@ class StreamManager:
         with self._lock:
             self._check_free(name)
 
+    def check_ended(self, name: str) -> None:
+        """Raises ConfigurationError when frames of a stream of that name may still come."""
+        with self._lock:
+            entry = self._entries.get(name)
+            if entry is not None and not entry.has_ended:
+                raise ConfigurationError(f"the stream {name!r} has not ended: remove it, and wait for that")
+
     def remove(self, name: str) -> PendingChange:
         """Remove a stream: done when its last frame has passed all steps and they have closed its outputs."""
         return self._leave(name, successor=None)

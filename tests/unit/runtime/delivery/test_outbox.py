@@ -439,3 +439,33 @@ def test_records_for_a_step_that_is_gone_are_named_and_stay(tmp_path: Path) -> N
     store = OutboxStore(tmp_path / "run.outbox", read_only=True)
     assert store.waiting()["old"].records == 3
     store.close()
+
+
+def test_an_epoch_that_is_given_begins_to_count_anew(tmp_path: Path) -> None:
+    destination, outbox = Destination(), outbox_at(tmp_path)
+    mailbox = outbox.mailbox("mqtt-1", address="", transport=destination)
+    first = mailbox.stamp("gate")[0]
+    mailbox.stamp("yard")
+
+    outbox.begin_epoch("gate", first + 9)
+
+    assert [mailbox.stamp("gate") for _ in range(2)] == [(first + 9, 0), (first + 9, 1)]
+    assert mailbox.stamp("yard")[1] == 1
+    close(outbox, seconds=60)
+
+
+def test_an_epoch_does_not_go_back(tmp_path: Path) -> None:
+    outbox = outbox_at(tmp_path)
+    mailbox = outbox.mailbox("mqtt-1", address="", transport=Destination())
+    outbox.begin_epoch("gate", 5)
+    put(mailbox, numbers(0, 1))
+    mailbox.stamp("gate")
+    with pytest.raises(ConfigurationError, match="cannot begin the epoch 5: they have had 5; give a higher one"):
+        outbox.begin_epoch("gate", 5)
+    close(outbox, seconds=60)
+
+    following = outbox_at(tmp_path)
+    following.mailbox("mqtt-1", address="", transport=Destination())
+    with pytest.raises(ConfigurationError, match="they have had 5"):
+        following.begin_epoch("gate", 4)
+    close(following, seconds=60)

@@ -1,0 +1,163 @@
+"""The agent of a worker: keeps its lease, and lets its pipeline read what the lease allows."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sightline.cluster.engine import ClusterEngine, ControllerAbsent, ControllerSilent
+from sightline.cluster.lease import WorkerLease
+from sightline.cluster.model import ClusterOptions, Grant, GrantedStream, Refusal
+from sightline.errors import SightlineError
+from sightline.runtime.threads import Worker
+
+if TYPE_CHECKING:
+    from sightline.graph import Clock
+    from sightline.pipeline import Pipeline
+    from sightline.runtime.sources.manager import PendingChange
+
+_LOG = logging.getLogger(__name__)
+_STOPPING_SECONDS = 0.02
+"""How often streams that are being stopped are looked at."""
+_MARGIN = 0.75
+"""After this share of the grace, what has not stopped is aborted."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """What a worker says of itself: proved frames a second, most streams, labels, and what must be equal everywhere."""
+
+    capacity: float
+    limit: int = 1_000_000
+    labels: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+
+
+class WorkerAgent(Worker):
+    """Runs the streams that a controller grants in a pipeline that has been started, and nothing else.
+
+    The pipeline stays the caller's. When streams do not stop in time after the end of the lease, the pipeline is
+    aborted: nobody else may read them as long as this one does.
+    """
+
+    def __init__(
+        self,
+        lease: WorkerLease,
+        pipeline: Pipeline,
+        *,
+        facts: WorkerFacts,
+        engine: ClusterEngine,
+        options: ClusterOptions,
+        clock: Clock,
+    ) -> None:
+        super().__init__(f"cluster-{lease.worker}")
+        self._lease, self._pipeline, self._engine, self._options = lease, pipeline, engine, options
+        self._clock = clock
+        self.facts = facts
+        """What the next heartbeat reports; may be replaced."""
+        self._wanted_now, self._stopping_now = threading.Event(), threading.Event()
+        self._running: dict[str, GrantedStream] = {}
+        self._ending: dict[str, PendingChange] = {}
+        self._epochs: dict[str, int] = {}
+        """The last epoch of each stream in this run."""
+        self._refused: dict[str, int] = {}
+        """Streams that the pipeline has not taken, with the epoch: the next assignment tries them again."""
+        self._lapsed_ns: int | None = None
+        self._last_refusal = ""
+        self._beat_ns = 0
+
+    def wake(self) -> None:
+        """Report soon. From any thread."""
+        self._wanted_now.set()
+
+    def stop(self) -> None:
+        """Stop at once, without a word to the controller, and leave the pipeline as it is. From any thread."""
+        self._stopping_now.set()
+        self._wanted_now.set()
+        if self.ident is not None:
+            self.wait(60)
+
+    def work(self) -> None:
+        """Report and run streams until `stop`."""
+        while not self._stopping_now.is_set():
+            is_asked = self._wanted_now.is_set()
+            self._wanted_now.clear()
+            if is_asked or self._clock.monotonic_ns() >= self._beat_ns:
+                self._report()
+            if not self._stopping_now.is_set():
+                self._reconcile()
+                self._wanted_now.wait(self._pause_seconds)
+
+    @property
+    def _pause_seconds(self) -> float:
+        """Until the next heartbeat, the end of the lease, or the next question whether streams have stopped."""
+        if self._ending:
+            return _STOPPING_SECONDS
+        left_ns = max(0, self._beat_ns - self._clock.monotonic_ns())
+        remaining_ns = self._lease.remaining_ns
+        return (min(left_ns, remaining_ns) if remaining_ns else left_ns) / 1e9
+
+    def _report(self) -> None:
+        self._beat_ns = self._clock.monotonic_ns() + self._options.heartbeat_ns
+        facts = self.facts
+        beat = self._lease.heartbeat(
+            capacity=facts.capacity, limit=facts.limit, labels=facts.labels, version=facts.version
+        )
+        try:
+            answer = self._engine.report(beat)
+        except ControllerAbsent:
+            self._lease.controller_absent(beat.number)
+        except ControllerSilent:
+            pass  # the lease runs out if this lasts
+        else:
+            if isinstance(answer, Grant):
+                self._lease.take(answer)
+                self._last_refusal = ""
+            elif isinstance(answer, Refusal) and answer.text != self._last_refusal:
+                self._last_refusal = answer.text
+                _LOG.error("the controller refuses the worker %s: %s", self._lease.worker, answer.text)
+
+    def _reconcile(self) -> None:
+        """Stop what is not wanted, start what is, and report when that is done."""
+        wanted = dict(self._lease.wanted)
+        for name, granted in tuple(self._running.items()):
+            if wanted.get(name) != granted and name not in self._ending:
+                self._ending[name] = self._pipeline.remove_source(name)
+        for name, change in tuple(self._ending.items()):
+            if change.done:
+                del self._ending[name], self._running[name]
+        self._fence(is_lapsed=not wanted and bool(self._ending))
+        for name, granted in wanted.items():
+            if name not in self._running and self._refused.get(name) != granted.epoch:
+                self._start(granted)
+        if not self._ending and self._lease.generation != self._lease.in_effect:
+            self._lease.applied(self._lease.generation)
+            self._wanted_now.set()
+
+    def _start(self, granted: GrantedStream) -> None:
+        name, epoch = granted.name, granted.epoch
+        is_same = self._epochs.get(name) == epoch  # it was stopped at the end of a lease, and goes on
+        try:
+            self._pipeline.add_source(name, granted.source, by="cluster", epoch=None if is_same else epoch)  # type: ignore[arg-type]
+        except SightlineError as error:
+            self._refused[name] = epoch
+            _LOG.error("the worker %s cannot run the stream %s: %s", self._lease.worker, name, error)
+        else:
+            self._running[name], self._epochs[name] = granted, epoch
+            self._refused.pop(name, None)
+
+    def _fence(self, *, is_lapsed: bool) -> None:
+        """Abort the pipeline when the lease is over and streams do not stop."""
+        now_ns = self._clock.monotonic_ns()
+        if not is_lapsed or self._lease.remaining_ns:
+            self._lapsed_ns = None
+            return
+        if self._lapsed_ns is None:
+            self._lapsed_ns = now_ns
+        elif now_ns - self._lapsed_ns >= _MARGIN * self._options.grace_ns:
+            _LOG.error("the worker %s aborts: %s did not stop in time", self._lease.worker, ", ".join(self._ending))
+            self._pipeline.abort()
+            self._stopping_now.set()
