@@ -172,13 +172,13 @@ def _field(
                 end = _message(found, tokens, end + 1, path)
                 continue
             end += 1
-        parts = [_unquoted(text) for kind, text, _ in tokens[at + 1 : end] if kind != "mark"]
+        parts = [_proto_value(kind, text) for kind, text, _ in tokens[at + 1 : end] if kind != "mark"]
         if look(at + 1) != "{":
             _put(found, path, ";".join(parts), place)
         return end + 1
     if at >= len(tokens) or tokens[at][0] == "mark":
         raise place.error(f"{path[-1]} has no value")
-    _put(found, path, _unquoted(tokens[at][1]), place)
+    _put(found, path, _proto_value(*tokens[at][:2]), place)
     return at + 1
 
 
@@ -190,5 +190,8 @@ def _put(found: Configuration, path: tuple[str, ...], value: str, place: Place) 
     section.add(Entry(key, value, place))
 
 
-def _unquoted(text: str) -> str:
-    return text[1:-1] if text[:1] in "\"'" and len(text) > 1 else text
+def _proto_value(kind: str, text: str) -> str:
+    """Return a value without quotes; true and false are 1 and 0, as in deepstream-app's files."""
+    if kind == "text":
+        return text[1:-1]
+    return {"true": "1", "false": "0"}.get(text, text)

@@ -18,6 +18,9 @@ from sightline_plugins.deepstream_import.source_text import Place, is_file
 from sightline_plugins.deepstream_import.tables.tracking import FILE, TRACKER
 
 _COLORS = {0: "rgb", 1: "bgr"}
+_COMPAT = "Targets live as those of DeepStream, in frames."
+_IN_FRAMES: Mapping[str, Mapping[str, Any]] = {"iou": {"motion": "none"}, "bytetrack": {"matching": "cascaded"}}
+"""Options of the tracker `deepstream` where a file is missing that would name another algorithm."""
 _AGES = (
     ("TargetManagement", "probationAge", "probation_age"),
     ("TargetManagement", "earlyTerminationAge", "early_termination_age"),
@@ -66,6 +69,9 @@ def add_tracker(section: Section, imported: Import) -> bool:
             name = Path(named[0]).name.lower()
             sample = next((one for word, one in _SAMPLES.items() if word in name), ({}, ""))
             options, comment = dict(sample[0]), sample[1]
+        if imported.compat:
+            options, comment = dict(_IN_FRAMES.get(str(options.get("algorithm")), {})), _COMPAT
+            options = {"algorithm": "deepstream", **options}
     else:
         options, comment = _options(_of_today(found), imported)
     if settings.flag("enable-past-frame"):
@@ -178,7 +184,7 @@ def _as_deepstream(sections: Mapping[str, Settings]) -> tuple[dict[str, Any], st
             "with `--compat` targets live as DeepStream's do, and are not followed in images, which `visual: true` does"
         )
         visual.note("visualTrackerType", Outcome.DIFFERENT, text)
-    return options, "Targets live as those of DeepStream, in frames."
+    return options, _COMPAT
 
 
 def _matching(algorithm: str, options: dict[str, Any], data: Settings) -> None:

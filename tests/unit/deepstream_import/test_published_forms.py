@@ -25,6 +25,7 @@ infer_config {
     per_class_params { key: 1 value { pre_threshold: 0.6 } }
     nms { confidence_threshold: 0.2 iou_threshold: 0.5 } } }
 }
+output_control { output_tensor_meta: false }
 """
 SAMPLE = """
 source-list: {list: "file:a.mp4;file:b.mp4"}
@@ -79,8 +80,10 @@ def outcome(result: Import, key: str) -> tuple[str, str]:
 
 
 def test_protobuf_text_is_read_whatever_the_name_of_its_file(tmp_path: Path) -> None:
-    (_, options), *_ = steps(imported(tmp_path, SERVED, name="pgie.yml"))
+    result = imported(tmp_path, SERVED, name="pgie.yml")
+    (_, options), *_ = steps(result)
 
+    assert outcome(result, "output_tensor_meta") == ("NO_EFFECT", "switched off")
     assert (options["id"], options["confidence"], options["iou"]) == ("gie-3", 0.2, 0.5)
     assert options["class_confidence"] == {"car": 0.4, "van": 0.6}
 
@@ -121,20 +124,21 @@ def test_a_tracker_before_todays_is_read_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "options"),
+    ("file", "options", "with_compat"),
     [
-        ("config_tracker_NvDCF_accuracy.yml", {"visual": True}),
-        ("config_tracker_NvSORT.yml", {"algorithm": "bytetrack"}),
-        ("config_tracker_NvDeepSORT.yml", {}),
-        ("config_tracker_IOU.yml", {"algorithm": "iou"}),
+        ("config_tracker_NvDCF_accuracy.yml", {"visual": True}, {}),
+        ("config_tracker_NvSORT.yml", {"algorithm": "bytetrack"}, {"matching": "cascaded"}),
+        ("config_tracker_NvDeepSORT.yml", {}, {}),
+        ("config_tracker_IOU.yml", {"algorithm": "iou"}, {"motion": "none"}),
     ],
 )
 def test_a_file_of_deepstream_that_is_missing_is_known_by_its_name(
-    tmp_path: Path, file: str, options: dict[str, Any]
+    tmp_path: Path, file: str, options: dict[str, Any], with_compat: dict[str, Any]
 ) -> None:
     text = f"[source0]\nuri=file:a.mp4\n[tracker]\nll-lib-file=libnvds_nvmultiobjecttracker.so\nll-config-file={file}\n"
 
     assert steps(imported(tmp_path, text))[0] == ("track", options)
+    assert steps(imported(tmp_path, text, compat=True))[0] == ("track", {"algorithm": "deepstream", **with_compat})
 
 
 @pytest.mark.parametrize(
