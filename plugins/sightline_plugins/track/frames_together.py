@@ -19,6 +19,7 @@ class TrackedRows:
     """Which rows of a batch's objects are tracked: all, or those that are not found on other objects."""
 
     def __init__(self, batch: Batch) -> None:
+        self._batch = batch
         objects = batch.objects
         has_children = max(objects.parent.tolist(), default=-1) >= 0
         self._index = np.flatnonzero(objects.parent < 0) if has_children else None
@@ -27,6 +28,14 @@ class TrackedRows:
             [len(frame)] if len(batch) == 1 else frame.searchsorted(np.arange(len(batch)), side="right").tolist()
         )
         """The number of tracked objects up to the end of each frame."""
+
+    def begins_gap(self, frame: int) -> bool:
+        """Return whether the next frame of the stream may be without a detector run; of the last one nobody knows."""
+        frames, detected = self._batch.frames, self._batch.columns.detected
+        for number in range(frame + 1, len(frames)):
+            if frames[number].stream == frames[frame].stream:
+                return bool(detected) and not detected[number]
+        return True
 
     def between(self, first: int, last: int) -> Rows:
         """Return the rows of the tracked objects from number `first` to before `last`."""

@@ -309,7 +309,10 @@ class TrackOperator(Operator):
                 together = FramesTogether()
             if state is None or begins:
                 state = self._streams[frame.stream] = self._begun(frame, state)
-            self._look(state, frame, is_detected=is_detected)
+            if not is_detected and state.followed is None and self._follows(frame):
+                state.followed = FollowedTracks()
+            if self._needs_images:
+                state.tracker.look(luma_from_surface(frame.surface))
             if frame.stream.live:
                 state.pts_ns, state.at_ns = frame.pts_ns, self._clock.epoch_ns()
             if is_detected:
@@ -331,22 +334,11 @@ class TrackOperator(Operator):
         """Return the objects expected on a frame, with the ids and the classes that they have."""
         known = state.tracker.predict(pts_ns=frame.pts_ns)
         if state.followed is not None:
+            _show(state.followed, known, frame)
             known = state.followed.follow(known)
         if state.resumed is not None:
             known = replace(known, track_id=state.resumed.old_ids(known.track_id))
         return replace(known, class_id=state.votes.leading(known.track_id, known.class_id))
-
-    def _look(self, state: _StreamState, frame: Frame, *, is_detected: bool) -> None:
-        """Show a frame to the tracker that needs images, and to what follows objects."""
-        if not is_detected and state.followed is None and self._follows(frame):
-            state.followed = FollowedTracks()
-        if not self._needs_images and state.followed is None:
-            return
-        luma = luma_from_surface(frame.surface)
-        if self._needs_images:
-            state.tracker.look(luma)
-        if state.followed is not None:
-            state.followed.look(state.followed.reduced(luma))
 
     def _follows(self, frame: Frame) -> bool:
         """Return whether objects of a frame's stream are followed."""
@@ -371,9 +363,12 @@ class TrackOperator(Operator):
                 state.tracker.compare_by(state.vectors(objects, columns.rows(own)[rows]))
         trackers = [state.tracker for state in states]
         given = type(trackers[0]).update_batch(trackers, xyxy, confidence, classes, ends=ends, pts_ns=pts_ns)
-        for state, frame, rows in zip(states, frames, bounds, strict=True):
+        for state, frame, number, rows in zip(states, frames, together.numbers, bounds, strict=True):
             if state.followed is not None:
-                state.followed.begin(state.tracker.predict(pts_ns=frame.pts_ns), given[rows], xyxy[rows])
+                known = state.tracker.predict(pts_ns=frame.pts_ns)
+                if tracked.begins_gap(number):
+                    _show(state.followed, known, frame)
+                state.followed.begin(known, given[rows], xyxy[rows])
         track_id = self._resumed(together, bounds, given, xyxy, classes)
         self._count(together, bounds, given, classes)
         columns.put_ids(own, track_id)
@@ -530,3 +525,9 @@ class TrackOperator(Operator):
             extra=extra,
         )
         return table.select(area(xyxy) > 0)
+
+
+def _show(followed: FollowedTracks, known: Predictions, frame: Frame) -> None:
+    """Show a frame to what follows objects; without any, the image before is not needed."""
+    if len(known.track_id):
+        followed.look(followed.reduced(luma_from_surface(frame.surface)))

@@ -134,8 +134,8 @@ def _wider(xyxy: Boxes) -> Boxes:
     return np.concatenate([xyxy[:, :2] - half, xyxy[:, 2:] + half], axis=1)
 
 
-def _blocks(changed: Mask) -> npt.NDArray[np.int64]:
+def _blocks(changed: Mask) -> npt.NDArray[np.uint8]:
     """Return how many cells of each block are set; blocks at the far edges may be smaller."""
     height, width = changed.shape
-    rows = np.add.reduceat(changed, np.arange(0, height, _BLOCK), axis=0, dtype=np.int64)
-    return np.add.reduceat(rows, np.arange(0, width, _BLOCK), axis=1)
+    rows = np.add.reduceat(changed.view(np.uint8), np.arange(0, height, _BLOCK), axis=0, dtype=np.uint8)
+    return np.add.reduceat(rows, np.arange(0, width, _BLOCK), axis=1, dtype=np.uint8)

@@ -94,6 +94,8 @@ class AdaptiveOperator(ModelOperator):
         def submit() -> None:
             made = self._submit(self._regions.of_rows(batch, [row for row, _ in waiting]), batch, watch)
             for row, run in waiting:
+                if run.image is None:
+                    continue
                 own = [job for job in made if job.target.row == row]
                 self._unread[batch.frames[row].stream].append(_Unread(run, row, batch, own))
             jobs.extend(made)

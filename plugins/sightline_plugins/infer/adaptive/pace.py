@@ -15,6 +15,7 @@ from sightline.graph.tracker import Luma, Predictions
 from sightline.media.boxes import Boxes, iou_matrix, iou_pairs
 from sightline_plugins.flow.luma import HalvedLuma
 from sightline_plugins.infer.adaptive.allowance import Allowance
+from sightline_plugins.infer.adaptive.backoff import Backoff
 from sightline_plugins.infer.adaptive.budget import SECOND_NS, Budget
 from sightline_plugins.infer.adaptive.loss import PredictionLoss
 from sightline_plugins.infer.adaptive.motion import Mask, MotionGrid
@@ -50,18 +51,20 @@ class Reason(StrEnum):
     MEETING = "meeting"
     MOTION = "motion"
     INTERVAL = "interval"
+    BUSY = "busy"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """A run of the detector on the frame at `pts_ns`, of which the result is to come.
 
-    `image` is its image, reduced: later steps may draw on the frame meanwhile. `gap_ns` is the time since the run
-    before, 0 for the first; `blocks` are those in which motion asked for it.
+    `image` is its image, reduced: later steps may draw on the frame meanwhile. It is None where nothing is to be
+    learned. `gap_ns` is the time since the run before, 0 for the first; `blocks` are those in which motion asked for
+    it.
     """
 
     reason: Reason
-    image: ReducedImage
+    image: ReducedImage | None
     pts_ns: int
     gap_ns: int
     blocks: Mask | None
@@ -72,7 +75,7 @@ class StreamPace:
     streams share.
 
     For each frame, in order: `decide_by_image`, and where that leaves it open, `decide_by_tracks`, for which all runs
-    so far have to be passed to `learn`. `run` then notes that the detector runs.
+    with an image so far have to be passed to `learn`. `run` then notes that the detector runs.
     """
 
     def __init__(self, budget: Budget, allowance: Allowance) -> None:
@@ -86,6 +89,8 @@ class StreamPace:
         self._tracker = AdaptiveTracker(AdaptiveOptions())
         self._followed = FollowedTracks()
         self._loss = PredictionLoss()
+        self._backoff = Backoff()
+        self._rested = False
         self._image = HalvedLuma(np.empty((0, 0), np.uint8))
         self._pts_ns: int | None = None
         self._first_ns = 0
@@ -104,9 +109,12 @@ class StreamPace:
         self.frames += 1
         before = self._pts_ns
         if size_wh != self._grid.size_wh or before is None or pts_ns < before:
+            self._loss, self._backoff = PredictionLoss(), Backoff()
             self._begin(size_wh)
         frame_ns = 0 if before is None else max(0, pts_ns - before)
         self._image, self._pts_ns = HalvedLuma(luma), pts_ns
+        if self._budget.max_rate is None and self._rests(before, pts_ns):
+            return Reason.BUSY
         self._allowance.earn(frame_ns / SECOND_NS)
         self._grid.look(self._image, seconds=frame_ns / SECOND_NS)
         if self._run_ns is None:
@@ -153,8 +161,10 @@ class StreamPace:
         """Note that the detector runs on the last frame."""
         assert self._pts_ns is not None
         gap_ns = 0 if self._run_ns is None else self._pts_ns - self._run_ns
-        luma, scale = self._image.below(_FOLLOWED + 1)
-        image = ReducedImage(luma, np.full(2, scale, np.float32))
+        image = None
+        if reason is not Reason.BUSY:
+            luma, scale = self._image.below(_FOLLOWED + 1)
+            image = ReducedImage(luma, np.full(2, scale, np.float32))
         run = Run(reason, image, self._pts_ns, gap_ns, self._blocks if reason is Reason.MOTION else None)
         self.reasons[reason] += 1
         self._run_ns = self._pts_ns
@@ -164,7 +174,10 @@ class StreamPace:
     def learn(
         self, run: Run, xyxy: Boxes, confidence: npt.NDArray[np.float32], class_id: npt.NDArray[np.integer[Any]]
     ) -> None:
-        """Take what a run has found: boxes (N, 4) in pixels, confidences and classes (N,). In the order of runs."""
+        """Take what a run with an image has found: boxes (N, 4) in pixels, confidences and classes (N,). In the order
+        of runs.
+        """
+        assert run.image is not None
         tracker, followed = self._tracker, self._followed
         followed.look(run.image)
         is_measured = run.gap_ns > 0 and run.reason is not Reason.CAMERA
@@ -196,16 +209,24 @@ class StreamPace:
         return report
 
     def _begin(self, size_wh: tuple[int, int]) -> None:
-        """Begin anew: another size of images, or time that ran backward."""
+        """Begin anew: another size of images, time that ran backward, or images that nothing looked at."""
         self._grid = MotionGrid(size_wh)
         self._tracker = AdaptiveTracker(AdaptiveOptions())
         self._followed = FollowedTracks()
-        self._loss = PredictionLoss()
         self._run_ns = self._moved_ns = self._urgent = self._blocks = None
         self._frame_ns = 0
         self._found = self._found[:0]
         self._met = frozenset()
         self._ages = {}
+
+    def _rests(self, before_ns: int | None, pts_ns: int) -> bool:
+        """Return whether the frame is detected without looking at it, after the decision for the one before."""
+        if before_ns is not None and not self._rested and before_ns - self._first_ns >= _BEGINNING_NS:
+            self._backoff.count(before_ns, runs=self._run_ns == before_ns)
+        rested, self._rested = self._rested, self._backoff.rests(pts_ns=pts_ns)
+        if rested and not self._rested:
+            self._begin(self._grid.size_wh)
+        return self._rested
 
     def _granted(self, reason: Reason, *, need: float) -> Reason | None:
         return reason if self._allowance.spend(need) else None

@@ -61,6 +61,7 @@ def paced(
         reason = pace.decide_by_image(image, pts_ns=frame * FRAME_NS) or pace.decide_by_tracks()
         if reason is not None:
             run = pace.run(reason)
-            pace.learn(run, xyxy, np.full(len(xyxy), 0.9, np.float32), np.zeros(len(xyxy), np.int64))
+            if run.image is not None:
+                pace.learn(run, xyxy, np.full(len(xyxy), 0.9, np.float32), np.zeros(len(xyxy), np.int64))
         reasons.append(reason)
     return reasons

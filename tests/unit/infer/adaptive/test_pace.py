@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,20 @@ def test_more_loss_allows_fewer_runs() -> None:
 @pytest.mark.parametrize("pixels", [0.5, 2, 6])
 def test_a_moving_camera_is_detected_on_every_frame(pixels: float) -> None:
     assert None not in paced(panned(60, pixels=pixels))
+
+
+def test_where_every_frame_is_detected_all_the_same_images_are_looked_at_now_and_then_only() -> None:
+    reasons = paced(itertools.chain(panned(400, pixels=1), frames(450)))
+
+    rests = [len(list(group)) for is_rest, group in itertools.groupby(reasons, lambda reason: reason is Reason.BUSY)]
+    looked, first, looked_again, second, _ = rests
+    assert 2 * 25 + BEGINNING - 2 <= looked == looked_again <= 2 * 25 + BEGINNING + 2
+    assert (first, second) == (8 * 25 - 1, 16 * 25 - 1)
+    assert None in reasons[sum(rests[:4]) :]
+
+
+def test_a_shared_rate_is_not_spent_on_frames_that_nothing_looked_at() -> None:
+    assert Reason.BUSY not in paced(panned(150, pixels=1), Budget.model_validate({"max_rate": 100}))
 
 
 def test_light_that_fades_does_not_count_as_motion() -> None:
