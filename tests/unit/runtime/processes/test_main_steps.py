@@ -50,11 +50,15 @@ class NotingSink(Sink):
         LOG.append((self._element.title, "closed"))
 
 
+def unexpected(error: BaseException) -> None:
+    raise error
+
+
 @pytest.fixture
 def steps(tmp_path: Path) -> MainSteps:
     LOG.clear()
     site = Site(device=Device(), pipeline="test", clock=SystemClock(), outputs=Outputs(tmp_path), post=lambda _: None)
-    return MainSteps({"x": Noting()}, site=site, on_error=pytest.fail, on_hopeless=lambda *_: None)
+    return MainSteps({"x": Noting()}, site=site, on_error=unexpected, on_hopeless=lambda *_: None)
 
 
 def send(steps: MainSteps, version: int, *, frames: int) -> None:
