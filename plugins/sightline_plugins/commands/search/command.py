@@ -19,7 +19,16 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-@click.command("search", short_help="Find tracks in words, or by an image.")
+_EXAMPLES = """
+\b
+Examples:
+  sightline search "red car leaving yesterday evening" --montage found.jpg
+  sightline search --like suspect.jpg --stream gate
+  sightline search --forget --stream gate --until 2026-11-01
+"""
+
+
+@click.command("search", epilog=_EXAMPLES, short_help="Find tracks in words, or by an image.")
 @click.argument("text", nargs=-1)
 @click.option(
     "--in", "index", type=_FILE, default=Path("out/tracks.db"), show_default=True, help="The file of `search_index`."
@@ -56,7 +65,7 @@ def command(
     ids: tuple[int, ...],
     yes: bool,
 ) -> int:
-    r"""Find the tracks that fit TEXT best, in the file that the step `search_index` writes.
+    """Find the tracks that fit TEXT best, in the file that the step `search_index` writes.
 
     Names of streams, labels and times in TEXT become filters ("today", "yesterday evening", "on Monday between 8 and
     9", "in the last hour", "14:05"); the rest is compared with what the tracks look like. What was understood is
@@ -64,11 +73,6 @@ def command(
 
     Scores are cosines: they order the tracks of one search, and say nothing across encoders. The first tracks are
     printed, however little they fit.
-
-    \b
-    sightline search "red car leaving yesterday evening" --montage found.jpg
-    sightline search --like suspect.jpg --stream gate
-    sightline search --forget --stream gate --until 2026-11-01
     """
     from sightline.errors import ConfigurationError
     from sightline_plugins.search.searching import TrackSearch
