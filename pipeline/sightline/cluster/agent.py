@@ -63,8 +63,8 @@ class WorkerAgent(Worker):
         self._ending: dict[str, PendingChange] = {}
         self._epochs: dict[str, int] = {}
         """The last epoch of each stream in this run."""
-        self._refused: dict[str, int] = {}
-        """Streams that the pipeline has not taken, with the epoch: the next assignment tries them again."""
+        self._refused: dict[str, tuple[int, str]] = {}
+        """Streams that the pipeline has not taken, with the epoch and why: a new epoch tries them again."""
         self._lapsed_ns: int | None = None
         self._last_refusal = ""
         self._beat_ns = 0
@@ -104,7 +104,11 @@ class WorkerAgent(Worker):
         self._beat_ns = self._clock.monotonic_ns() + self._options.heartbeat_ns
         facts = self.facts
         beat = self._lease.heartbeat(
-            capacity=facts.capacity, limit=facts.limit, labels=facts.labels, version=facts.version
+            capacity=facts.capacity,
+            limit=facts.limit,
+            labels=facts.labels,
+            version=facts.version,
+            refused={name: why for name, (_, why) in self._refused.items()},
         )
         try:
             answer = self._engine.report(beat)
@@ -130,8 +134,11 @@ class WorkerAgent(Worker):
             if change.done:
                 del self._ending[name], self._running[name]
         self._fence(is_lapsed=not wanted and bool(self._ending))
+        self._refused = {
+            name: one for name, one in self._refused.items() if name in wanted and wanted[name].epoch == one[0]
+        }
         for name, granted in wanted.items():
-            if name not in self._running and self._refused.get(name) != granted.epoch:
+            if name not in self._running and name not in self._refused:
                 self._start(granted)
         if not self._ending and self._lease.generation != self._lease.in_effect:
             self._lease.applied(self._lease.generation)
@@ -143,11 +150,10 @@ class WorkerAgent(Worker):
         try:
             self._pipeline.add_source(name, granted.source, by="cluster", epoch=None if is_same else epoch)  # type: ignore[arg-type]
         except SightlineError as error:
-            self._refused[name] = epoch
+            self._refused[name] = epoch, str(error)
             _LOG.error("the worker %s cannot run the stream %s: %s", self._lease.worker, name, error)
         else:
             self._running[name], self._epochs[name] = granted, epoch
-            self._refused.pop(name, None)
 
     def _fence(self, *, is_lapsed: bool) -> None:
         """Abort the pipeline when the lease is over and streams do not stop."""

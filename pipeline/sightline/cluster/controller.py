@@ -71,6 +71,7 @@ class Controller:
         self._removed_workers: set[str] = set()
         self._is_committed = True
         self._waiting: dict[int, str] = {}
+        self._refused: dict[int, Mapping[str, str]] = {}
         self._begun_ns = self._balanced_ns = clock.monotonic_ns()
         saved = store.load()
         head = saved.head
@@ -169,7 +170,10 @@ class Controller:
         """The cluster at this moment."""
         now_ns = self._clock.monotonic_ns()
         waiting = {self._streams.names[row]: why for row, why in self._waiting.items() if self._streams.holder[row] < 0}
-        return status_of(self._tables, term=self.term, waiting=waiting, now_ns=now_ns, options=self.options)
+        refused = {name: why for own in self._refused.values() for name, why in own.items()}
+        return status_of(
+            self._tables, term=self.term, waiting=waiting, refused=refused, now_ns=now_ns, options=self.options
+        )
 
     def _problem(self, beat: Heartbeat) -> str | None:
         """Why a worker cannot take part; None when it can."""
@@ -200,6 +204,7 @@ class Controller:
         if abs(beat.capacity - known) > _CAPACITY_CHANGE * known:
             workers.capacity[row] = max(beat.capacity, 0.0)
         workers.confirmed[row] = beat.generation
+        self._note_refused(row, beat.refused)
         if has_changed:
             self._note_started(row)
 
@@ -210,6 +215,17 @@ class Controller:
         self._changed_workers.add(row)
         name = workers.names[row]
         self._tell(ClusterEventKind.WORKER_JOINED, f"the worker {name} has joined", worker=name)
+
+    def _note_refused(self, row: int, refused: Mapping[str, str]) -> None:
+        """Report what a worker's pipeline does not take: another worker would not take it either."""
+        before = self._refused.get(row, {})
+        if refused == before:
+            return
+        self._refused[row] = dict(refused)
+        for name in refused.keys() - before.keys():
+            worker = self._workers.names[row]
+            text = f"{worker} cannot run {name}: {refused[name]}"
+            self._tell(ClusterEventKind.STREAM_REFUSED, text, worker=worker, stream=name)
 
     def _note_started(self, row: int) -> None:
         """End the gaps of the streams that a worker has confirmed."""
@@ -266,6 +282,7 @@ class Controller:
         now_ns = self._clock.monotonic_ns()
         ran_seconds = (now_ns - int(workers.joined_ns[row])) / 1e9
         workers.is_present[row] = False
+        self._refused.pop(row, None)
         workers.penalty_ns[row] = round(workers.backoff[row].fail(ran_seconds=ran_seconds) * 1e9)
         self._bump(row)
         name = workers.names[row]

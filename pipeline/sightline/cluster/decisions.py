@@ -88,7 +88,13 @@ def reason_to_wait(tables: Tables, kind: int, *, fill: float) -> str:
 
 
 def status_of(
-    tables: Tables, *, term: int, waiting: Mapping[str, str], now_ns: int, options: ClusterOptions
+    tables: Tables,
+    *,
+    term: int,
+    waiting: Mapping[str, str],
+    refused: Mapping[str, str],
+    now_ns: int,
+    options: ClusterOptions,
 ) -> ClusterStatus:
     """Put together the view of a cluster."""
     workers, streams = tables.workers, tables.streams
@@ -117,6 +123,7 @@ def status_of(
         },
         tuple(names[row] for row in present if streams.is_leaving[row]),
         waiting,
+        refused,
         fleet_of(tables, now_ns=now_ns, options=options).imbalance(),
     )
 

@@ -33,7 +33,13 @@ class WorkerLease:
         self._streams: dict[str, GrantedStream] = {}
 
     def heartbeat(
-        self, *, capacity: float, limit: int = 1_000_000, labels: Mapping[str, str] | None = None, version: str = ""
+        self,
+        *,
+        capacity: float,
+        limit: int = 1_000_000,
+        labels: Mapping[str, str] | None = None,
+        version: str = "",
+        refused: Mapping[str, str] | None = None,
     ) -> Heartbeat:
         """Make the next heartbeat, which is to be sent at once."""
         self._check()
@@ -51,6 +57,7 @@ class WorkerLease:
             limit,
             labels or {},
             version,
+            refused or {},
         )
 
     def take(self, grant: Grant) -> None:

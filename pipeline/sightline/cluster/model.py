@@ -90,7 +90,8 @@ class Heartbeat:
     that of the assignment which is in effect: whatever is not in it has stopped; 0 when none is, because the
     worker has just started or its lease was over. `lapses` counts how often that was. `capacity` is
     the frames a second that the worker has proved, `limit` how many streams it takes at most. `version` is what has to
-    be the same on all machines. `epoch_ns` is the worker's time of day.
+    be the same on all machines. `epoch_ns` is the worker's time of day. `refused` are the streams of its assignment
+    that its pipeline does not take, and why.
     """
 
     worker: str
@@ -103,6 +104,7 @@ class Heartbeat:
     limit: int = 1_000_000
     labels: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ class ClusterEventKind(StrEnum):
     WORKER_DRAINED = "worker_drained"
     STREAM_MOVED = "stream_moved"
     STREAM_GAP = "stream_gap"
+    STREAM_REFUSED = "stream_refused"
     STREAMS_WAIT = "streams_wait"
     STREAMS_PLACED = "streams_placed"
 
@@ -181,7 +184,8 @@ class WorkerStatus:
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
     """A cluster at one moment. `assignment` is the worker and epoch of each stream that has one; `moving` streams are
-    being stopped to start elsewhere; `waiting` says for each stream without a worker why.
+    being stopped to start elsewhere; `waiting` says for each stream without a worker why, `refused` why its worker does
+    not take it.
 
     `imbalance` is by how much of the mean the fullest worker is above it, of the workers that streams are placed on.
     """
@@ -191,4 +195,5 @@ class ClusterStatus:
     assignment: Mapping[str, tuple[str, int]]
     moving: tuple[str, ...]
     waiting: Mapping[str, str]
+    refused: Mapping[str, str]
     imbalance: float

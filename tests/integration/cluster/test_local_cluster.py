@@ -219,6 +219,12 @@ def test_a_worker_is_drained_and_another_source_begins_a_new_epoch(scene: Scene)
     wanted = {f"c{number}": StreamSpec(20, source=CAMERA) for number in range(6)}
     scene.cluster.desire({**wanted, "c3": StreamSpec(20, source={**CAMERA, "fps": 10})})
     wait_until(lambda: scene.cluster.status.assignment["c3"][1] > before[1])
+    scene.cluster.desire({**wanted, "c3": StreamSpec(20, source={"pattern": "nothing"})})
+    wait_until(lambda: "c3" in scene.cluster.status.refused)
+    (refused,) = (one for one in scene.cluster.events if one.kind is ClusterEventKind.STREAM_REFUSED)
+    assert refused.text.startswith(f"{before[0]} cannot run c3: ")
+    scene.cluster.desire({**wanted, "c3": StreamSpec(20, source={**CAMERA, "fps": 10})})
+    wait_until(lambda: not scene.cluster.status.refused)
     scene.wait_for_all()
     scene.end()
 
