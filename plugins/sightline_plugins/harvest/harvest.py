@@ -163,6 +163,10 @@ class Harvest(Element):
         if obstacle := context.outputs.obstacle(path):
             yield Problem(obstacle, ("path",))
 
+    def reason_against_processes(self) -> str | None:
+        """The folder, and what it may hold, are those of all streams."""
+        return "`quota` and `limit` count the frames of all its streams"
+
     def build(self, site: Site) -> Harvester:
         """Make the operator; the folder is opened at the first frame."""
         from sightline_plugins.harvest.harvester import Harvester

@@ -74,6 +74,7 @@ def test_a_stream_is_recorded_on_request_by_its_worker(tmp_path: Path) -> None:
     [
         ({"snapshots": {"path": "{stream}-{frame}.jpg", "keep": {"count": 3}}}, "`keep` limits the files of all"),
         ({"publish": {"rtsp": "127.0.0.1:8554/{stream}"}}, "`rtsp` serves all its streams at one port"),
+        ({"harvest": "kept"}, "`quota` and `limit` count the frames of all"),
         ({"publish": {"web": True}}, "`web` serves all its streams on one page"),
     ],
 )

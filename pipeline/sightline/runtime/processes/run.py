@@ -192,7 +192,8 @@ class ProcessRunner(Run):
 
     def has_come(self, name: str) -> bool:
         """Whether a frame of the present source of a stream has come."""
-        return bool(self._share_of(name).ask("has_come", name))
+        share = self._placement.of(name)
+        return share is not None and bool(share.ask("has_come", name))
 
     def view(self) -> RunView:
         """Return the run as its workers were half a second ago at most; from any thread."""
@@ -490,7 +491,8 @@ class ProcessRunner(Run):
         for watch in self._watches:
             watch.stop()
         self._spare.discard()
-        self._main_steps.close(drained=not self._is_aborted)
+        with self._changing:  # a change that is under way ends with its workers
+            self._main_steps.close(drained=not self._is_aborted)
         self._outbox.close()
         self._streams.finish()
         now_ns = self._clock.monotonic_ns()
