@@ -64,7 +64,7 @@ def _base(wheel: Path) -> Environment:
     base = Environment(wheel.parent / "base")
     with (wheel.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not base.folder.exists():
+        if not (base.folder / "bin" / "sightline").exists():
             made = _empty_environment(wheel.parent / "base")
             options = ("--no-index", "--no-deps", "--quiet", "--no-warn-script-location")
             pip = (sys.executable, "-m", "pip", "--python", str(made.folder / "bin" / "python"))
