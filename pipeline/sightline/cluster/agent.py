@@ -81,10 +81,13 @@ class WorkerAgent(Worker):
             self.wait(60)
 
     def work(self) -> None:
-        """Report and run streams until `stop`."""
+        """Report and run streams until `stop`, or until the pipeline has ended."""
         while not self._stopping_now.is_set():
             is_asked = self._wanted_now.is_set()
             self._wanted_now.clear()
+            if not self._pipeline.is_running:
+                _LOG.error("the pipeline of the worker %s has ended: its streams start elsewhere", self._lease.worker)
+                return
             if is_asked or self._clock.monotonic_ns() >= self._beat_ns:
                 self._report()
             if not self._stopping_now.is_set():

@@ -178,7 +178,8 @@ class Controller:
     def _problem(self, beat: Heartbeat) -> str | None:
         """Why a worker cannot take part; None when it can."""
         if beat.version != self._version:
-            text = f"the worker {beat.worker!r} has {beat.version or 'no version'}, the controller {self._version}"
+            own, theirs = (one or "no version" for one in (self._version, beat.version))
+            text = f"the worker {beat.worker!r} has {theirs}, the controller {own}"
             return f"{text}: install the same version of Sightline and the same models on all machines"
         skew_ns = beat.epoch_ns - self._clock.epoch_ns()
         if abs(skew_ns) > self.options.clock_skew_ns:

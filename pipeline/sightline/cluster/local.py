@@ -113,8 +113,8 @@ class LocalCluster:
         """End a worker at once, and what it was working on with it. The controller is not told."""
         with self._lock:
             agent, pipeline = self._agents.pop(name), self._running.pop(name)
-        pipeline.abort()
         agent.stop()
+        pipeline.abort()
         pipeline.wait()
 
     def cut(self, name: str, *, is_cut: bool = True) -> None:

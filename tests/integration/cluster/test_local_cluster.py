@@ -90,6 +90,7 @@ class Scene:
         self.store = FileStore(folder / "cluster.db")
         streams = {f"c{number}": StreamSpec(20, source=CAMERA) for number in range(6)}
         self.cluster = LocalCluster(streams, pipelines=self._pipeline, store=self.store, options=OPTIONS)
+        self.pipelines: dict[str, Pipeline] = {}
         self._made = 0
 
     def _pipeline(self, worker: str) -> Pipeline:
@@ -103,7 +104,10 @@ class Scene:
                 return receiver.of(worker)
 
         outputs = self.folder / f"{worker}-{self._made}"
-        return Pipeline(sources={}, steps=[Delivering()], keep_running=True, state=False, outputs=outputs, device="cpu")
+        pipeline = self.pipelines[worker] = Pipeline(
+            sources={}, steps=[Delivering()], keep_running=True, state=False, outputs=outputs, device="cpu"
+        )
+        return pipeline
 
     def start(self) -> None:
         """Start all workers, and wait until all cameras are seen."""
@@ -189,7 +193,7 @@ def test_a_worker_that_dies_costs_its_streams_a_reported_gap_and_no_record_twice
     assert sum(len(one) for one in runs.values()) >= 6 + 2 + 2
 
 
-def test_a_worker_that_is_cut_off_stops_by_itself_and_the_next_controller_goes_on(scene: Scene) -> None:
+def test_workers_that_are_cut_off_or_end_lose_their_streams_and_the_next_controller_goes_on(scene: Scene) -> None:
     scene.start()
     before = scene.cluster.status.assignment
     scene.cluster.kill_controller()
@@ -203,6 +207,9 @@ def test_a_worker_that_is_cut_off_stops_by_itself_and_the_next_controller_goes_o
     scene.wait_for_all()
     scene.cluster.cut("w2", is_cut=False)
     wait_until(lambda: scene.streams_of("w2"))
+    scene.wait_for_all()
+    scene.pipelines["w0"].stop()
+    wait_until(lambda: not scene.streams_of("w0"))
     scene.wait_for_all()
     scene.end()
 
