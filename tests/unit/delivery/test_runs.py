@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sightline import Pipeline
+from sightline.errors import ConfigurationError
 from sightline.graph import Site
 from sightline.graph.transport import Record, Transport
 from sightline_plugins import Lines, Pattern, Replay, Track
@@ -86,3 +87,18 @@ def test_a_stream_is_live_and_then_ended(arrived: list[Record]) -> None:
     ]
 
     assert states == ["live", "ended"]
+
+
+def test_an_epoch_is_given_to_streams_that_have_ended_in_pipelines_that_run() -> None:
+    pipeline = Pipeline(sources={}, keep_running=True)
+    with pytest.raises(ConfigurationError, match="'gate' cannot begin an epoch: start the pipeline first"):
+        pipeline.add_source("gate", Pattern(frames=None), epoch=7)
+
+    with pipeline:
+        pipeline.add_source("gate", Pattern(frames=None), epoch=7).wait()
+        with pytest.raises(ConfigurationError, match="the stream 'gate' is running: remove it first"):
+            pipeline.add_source("gate", Pattern(frames=None), epoch=8)
+        pipeline.remove_source("gate").wait()
+        with pytest.raises(ConfigurationError, match="cannot begin the epoch 7: they have had 7; give a higher one"):
+            pipeline.add_source("gate", Pattern(frames=None), epoch=7)
+        pipeline.add_source("gate", Pattern(frames=None), epoch=8).wait()
