@@ -269,13 +269,15 @@ class Runner(Run):
             self._is_kept_open = False
             self._seal_if_over()
 
-    def rebuild(self, steps: tuple[Step, ...], *, prove_ns: int = 0) -> Rebuilt:
+    def rebuild(
+        self, steps: tuple[Step, ...], *, prove_ns: int = 0, agree: Callable[[], None] = lambda: None
+    ) -> Rebuilt:
         """Continue with other steps; wait until they run. Raises SightlineError, and continues as before. `prove_ns` is
-        how long the change is on probation.
+        how long the change is on probation; `agree` is called when all is built, and what it raises ends the change.
         """
         self._begun.wait()
         self._note("the steps were changed")
-        return self._lanes.rebuild(steps, prove_ns=prove_ns)
+        return self._lanes.rebuild(steps, prove_ns=prove_ns, agree=agree)
 
     def runs(self, element_id: str, element: Element) -> bool:
         """Whether it has this step with these options, and the files that it reads have not changed since."""

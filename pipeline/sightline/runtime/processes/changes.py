@@ -15,6 +15,8 @@ from sightline.runtime.processes.share import Share
 from sightline.runtime.scheduling.element_totals import Failures
 from sightline.runtime.scheduling.lanes import AtItsEnd, Rebuilt
 
+_LOOK_SECONDS = 0.05
+
 
 class WorkersProbation(Probation):
     """Changes are on probation in all workers: the first error in one of them, or the loss of one, is the error here.
@@ -61,8 +63,9 @@ class WorkersProbation(Probation):
 class StepChanges:
     """Exchanges the steps of all workers; `adopt` notes those that workers get which are started from now on.
 
-    Each worker changes between two batches of its own, so a stream meets a change between two of its frames. Where one
-    worker refuses, those that have changed change back; when one cannot, `fail` ends the run.
+    All workers build first, and none changes when one cannot. Then each changes between two batches of its own, so a
+    stream meets a change between two of its frames. Where one refuses even then, those that have changed change back;
+    when one cannot, `fail` ends the run.
     """
 
     def __init__(
@@ -113,7 +116,15 @@ class StepChanges:
     def _pass(self, steps: tuple[Step, ...], forwarded: Mapping[str, int], *, prove_ns: int) -> list[Rebuilt]:
         """Let all workers change, at the same time. Raises the first error of those that refuse, when all are done."""
         self._adopt(steps, forwarded)
+        for share in self._shares:
+            share.built.clear()
         pending = [share.begin_to_ask("rebuild", steps, forwarded, prove_ns=prove_ns) for share in self._shares]
+        for share, one in zip(self._shares, pending, strict=True):
+            while not (one.is_there or share.built.wait(_LOOK_SECONDS)):
+                pass
+        is_agreed = not any(one.has_failed for one in pending)
+        for share in self._shares:
+            share.request("decide", is_agreed=is_agreed)
         answers, errors = [], []
         for one in pending:
             try:

@@ -42,6 +42,10 @@ _OWN_MESSAGES = (MessageKind.STARTED, MessageKind.STOPPED)
 """Told by the main process for all workers."""
 
 
+class _NotAgreed(Exception):
+    """Another worker cannot take part in a change."""
+
+
 class _WorkerRun:
     """One share of a run, from its assignment to its end."""
 
@@ -73,10 +77,12 @@ class _WorkerRun:
         self._lock, self._failing = Lock(), Lock()
         self._contexts: dict[str, ExitStack] = {}
         self._told_failure: OperatorError | None = None
+        self._decided, self._is_agreed = Flag(), False
         self._own_calls: Mapping[str, Callable[..., Any]] = {
             "runs": self._runs,
             "differs": self._differs,
             "rebuild": self._rebuild,
+            "decide": self._decide,
             "settle_probation": self._settle_probation,
             "prove": self.prove,
             "keep_open": lambda keeps: self._enter("kept open", self.runner.kept_open, enters=keeps),
@@ -158,11 +164,23 @@ class _WorkerRun:
         return self.runner.differs(self._own_steps(steps, forwarded))
 
     def _rebuild(self, steps: tuple[Step, ...], forwarded: Mapping[str, int], *, prove_ns: int) -> Rebuilt | None:
-        """Continue with other steps; return None when this worker has nothing left to do."""
+        """Continue with other steps; return None when this worker has nothing left to do, or another one refuses."""
+        self._decided.clear()
         try:
-            return self.runner.rebuild(self._own_steps(steps, forwarded), prove_ns=prove_ns)
-        except AtItsEnd:
+            return self.runner.rebuild(self._own_steps(steps, forwarded), prove_ns=prove_ns, agree=self._agree)
+        except (AtItsEnd, _NotAgreed):
             return None
+
+    def _agree(self) -> None:
+        """Wait until all workers have built what they need. Raises _NotAgreed when one could not."""
+        self._channel.send("change built")
+        self._decided.wait()
+        if not self._is_agreed:
+            raise _NotAgreed
+
+    def _decide(self, *, is_agreed: bool) -> None:
+        self._is_agreed = is_agreed
+        self._decided.set()
 
     def _own_steps(self, steps: tuple[Step, ...], forwarded: Mapping[str, int]) -> tuple[Step, ...]:
         description = self._description.model_copy(update={"steps": steps})

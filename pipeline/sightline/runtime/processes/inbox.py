@@ -52,6 +52,7 @@ class Inbox:
             "events": self._take_events,
             "view": self._take_view,
             "message": self._take_message,
+            "change built": lambda share, _: share.built.set(),
             "change failed": self._take_failed_change,
             "ended": self._take_end,
             "failed": self._take_failure,

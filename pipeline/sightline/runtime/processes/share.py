@@ -98,6 +98,8 @@ class Share(Worker):
         self.could_begin = True
         self.begun = Flag()
         """Set when its first worker runs, or could not be started."""
+        self.built = Flag()
+        """Set when its worker has built what a change needs, and waits for the others."""
         self.progress = 0
         """Frames that its workers have processed."""
         self._cpu_ns: tuple[float, int] | None = None
@@ -331,6 +333,16 @@ class Answer:
         self._there = Flag()
         self._value: Any = None
         self._error: BaseException | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has come."""
+        return self._there.is_set()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has come, and is an error."""
+        return self._error is not None
 
     def give(self, value: Any, error: BaseException | None) -> None:
         """Note the answer."""

@@ -328,11 +328,12 @@ class Lanes:
         """Whether building this element now would give the operators that there are."""
         return all(lane.assembly.has(element_id, element) for lane in self._usable)
 
-    def rebuild(self, steps: tuple[Step, ...], *, prove_ns: int) -> Rebuilt:
+    def rebuild(self, steps: tuple[Step, ...], *, prove_ns: int, agree: Callable[[], None] = lambda: None) -> Rebuilt:
         """Continue with other steps. Unchanged elements keep their operators and state, and so do those that differ
         only in options that change live. The others are built first, so that the pause is short. Raises SightlineError,
         and continues as before, when one cannot be built or does not take its options, or the run ends meanwhile.
-        `prove_ns` is how long the change is on probation.
+        `prove_ns` is how long the change is on probation. `agree` is called when all is built and nothing has changed
+        yet; what it raises ends the change.
         """
         with self._rebuilding:
             elements, lanes = dict(identify(steps)), self._usable
@@ -345,6 +346,7 @@ class Lanes:
             new = [one for one in elements if one not in kept and one not in changed]
             built = self._factory.build([(one, elements[one]) for one in new], sites=self._sites_to_build(lanes))
             try:
+                agree()
                 self._change({one: elements[one] for one in changed}, lanes, prove_ns=prove_ns)
             except BaseException:
                 self._factory.discard(built)
