@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -89,3 +90,25 @@ def test_an_index_is_searched_by_filters_without_an_encoder(filled: Path) -> Non
         found = index.search(streams=["gate"], labels=["car"], count=3)
         assert (found.fitting, [track.track_id for track in found.tracks]) == (20, [19, 18, 17])
         assert found.tracks[0].attributes == {"plate": "SECRET19"}
+
+
+@pytest.mark.parametrize("loads", [False, True])
+def test_times_in_words_choose_tracks_and_leave_those_without_a_time_out(loads: bool, tmp_path: Path) -> None:
+    noon_ns, hour_ns = int(datetime(2026, 11, 25, 12, tzinfo=UTC).timestamp()) * 10**9, 3_600 * 10**9
+    starts = [noon_ns + number * hour_ns for number in range(24)]
+    file = IndexFile(tmp_path / "a.db", mark=MARK)
+    file.put((None, entry(number, start_ns=start, end_ns=start + 10**9)) for number, start in enumerate(starts))
+    file.put([(None, entry(99, start_ns=None, end_ns=None))])
+    file.close()
+    now, found = datetime(2026, 11, 26, 10, 30, tzinfo=UTC), {}
+    with TrackSearch(tmp_path / "a.db") as index:
+        assert not loads or index.load() == 25
+        for text in ("yesterday evening", "at night", "in the last 3 hours"):
+            result = index.search(text, now=now, zone=UTC, count=50)
+            assert result.without_time == 1
+            found[text] = sorted(track.track_id for track in result.tracks)
+    assert found == {
+        "yesterday evening": [*range(6, 12)],
+        "at night": [*range(10, 18)],
+        "in the last 3 hours": [20, 21, 22],
+    }
