@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import Future
@@ -59,9 +60,19 @@ Begin = Callable[[Link[Item]], Run]
 
 
 def each_frame(begin: Begin) -> Generator[FrameView, None, None]:
-    """Run, and yield every frame; a loop that is left ends the run."""
+    """Run, and yield every frame; a loop that is left ends the run.
+
+    One that is left standing when the program ends is closed before Python stops its threads: a generator that Python
+    itself closes after that would wait for them without end.
+    """
     iterator = BatchIterator()
     runner = begin(iterator.link)
+
+    def leave() -> None:
+        iterator.link.receiver.close()
+        end_because_of(GeneratorExit(), runner)
+
+    atexit.register(leave)
     try:
         for batch in iterator.batches():
             yield from batch
@@ -69,6 +80,8 @@ def each_frame(begin: Begin) -> Generator[FrameView, None, None]:
         iterator.link.receiver.close()
         end_because_of(error, runner)
         raise
+    finally:
+        atexit.unregister(leave)
     wait(runner)
 
 
