@@ -55,16 +55,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places[item.path])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _garbage_is_collected_once() -> Iterator[None]:
-    """What the tests of a file leave is collected at its end. What stays then, such as modules, stays till the end, and
-    need not be gone through again when the tests of other files collect garbage.
-    """
-    yield
-    gc.collect()
-    gc.freeze()
-
-
 def missing(reason: str) -> None:
     """Skip the test for want of a part; fail instead where all parts must be present (SIGHTLINE_REQUIRE_ALL=1)."""
     if os.environ.get("SIGHTLINE_REQUIRE_ALL") == "1":

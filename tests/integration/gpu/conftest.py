@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,16 +35,12 @@ def _others_have_threads() -> None:
     _threads_of_others.update(threading.enumerate())
 
 
-def let_go(is_released: Callable[[], bool]) -> None:
-    """Release what nobody needs; a run does not wait long for an input, which then ends by itself.
-
-    What refers to itself is collected only where something is held, because a collection takes 0.05 to 0.2 s here.
-    """
+def let_go() -> None:
+    """Release what nobody needs; a run does not wait long for an input, which then ends by itself."""
     for thread in threading.enumerate():
         if isinstance(thread, Worker) and thread not in _threads_of_others:
             thread.join(60)
-    if not is_released():
-        gc.collect()
+    gc.collect()
 
 
 @pytest.fixture
@@ -59,7 +55,7 @@ def gpu(driver: FakeCudaDriver) -> Iterator[CudaDevice]:
     """
     gpu = CudaDevice(driver)
     yield gpu
-    let_go(lambda: (gpu.memory.lent, gpu.pinned.lent) == (0, 0))
+    let_go()
     held = gpu.memory.lent, gpu.pinned.lent
     gpu.close()
     assert (held, driver.is_closed, driver.live_bytes) == ((0, 0), True, (0, 0))
@@ -71,7 +67,7 @@ def nvdec(gpu: CudaDevice) -> Iterator[FakeNvdec]:
     """Its decoder; all that were opened have to be closed."""
     library = fake_nvdec(gpu, caps=HOPPER)
     yield library
-    let_go(lambda: library.open_count == 0)
+    let_go()
     assert library.open_count == 0
 
 
@@ -92,5 +88,5 @@ def nvenc(gpu: CudaDevice) -> Iterator[FakeNvenc]:
     """Its encoder; all that were opened have to be closed."""
     library = fake_nvenc(gpu)
     yield library
-    let_go(lambda: library.open_count == 0)
+    let_go()
     assert library.open_count == 0

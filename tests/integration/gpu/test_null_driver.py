@@ -63,7 +63,7 @@ def null(monkeypatch: pytest.MonkeyPatch) -> Iterator[NullDriver]:
     for module in (discovery, opening, cuda_driver, tensorrt_library):
         monkeypatch.setattr(module, "driver_facts", lambda: facts)
     yield null
-    let_go(lambda: null.live == {})
+    let_go()
     null.check_nothing_left()
 
 
@@ -102,7 +102,7 @@ def test_what_a_run_with_a_model_costs(
 ) -> None:
     full = {"size": COUNT // BATCHES, "timeout": "5m"}  # however slow the decoder is
     found = run({"street": str(clips["street"])}, detecting(repository), tmp_path, batch=full)
-    let_go(lambda: null.live == {})
+    let_go()
 
     counts = null.counts
     assert found.report is not None
@@ -152,7 +152,7 @@ def test_whatever_call_fails_the_run_ends_with_its_cause_and_leaves_nothing(
 ) -> None:
     sources = {"street": str(clips["street"])}
     run(sources, DRAWN, tmp_path)
-    let_go(lambda: null.live == {})
+    let_go()
     calls = len(null.log)
     ends = list[str]()
 
@@ -160,7 +160,7 @@ def test_whatever_call_fails_the_run_ends_with_its_cause_and_leaves_nothing(
         null.reset()
         null.fail("", nth=number, code=code)
         found = run(sources, DRAWN, tmp_path)
-        let_go(lambda: null.live == {})
+        let_go()
         failed = next((call.name for call in null.log if call.result not in (0, NOT_READY)), "")
         assert_one_cause(found, code=code, call=failed)
         if failed == "cuDevicePrimaryCtxRelease":
@@ -179,14 +179,14 @@ def test_without_memory_the_run_says_what_to_do_and_leaves_nothing(
 ) -> None:
     sources = {"street": str(clips["street"])}
     run(sources, DRAWN, tmp_path)
-    let_go(lambda: null.live == {})
+    let_go()
     allocations = null.counts[call]
 
     for number in range(1, allocations + 1, 2):
         null.reset()
         null.fail(call, nth=number, code=OUT_OF_MEMORY, times=times)
         found = run(sources, DRAWN, tmp_path)
-        let_go(lambda: null.live == {})
+        let_go()
         assert_one_cause(found, code=OUT_OF_MEMORY, call=call)
         asked = null.counts[call] >= number  # the order of work of several threads is not the same each time
         assert not asked or times == 1 or "use fewer streams or smaller batches" in found.error

@@ -174,7 +174,7 @@ def test_frames_that_are_not_there_are_told(recording: Path, wanted: str, why: s
 def test_a_recording_that_has_no_room_ends_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written whole before the disk was full is replayed."""
     disk = SmallDisk(tmp_path, capacity=3_000_000)
-    monkeypatch.setattr("sightline.pipeline.Outputs", lambda _: disk)
+    monkeypatch.setattr("sightline.launch.Outputs", lambda _: disk)
     told: list[Message] = []
     pipeline = Pipeline(sources={"cam": {"pattern": "noise", "frames": 400}}, outputs=tmp_path)
     pipeline.on_message(told.append)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -62,10 +61,6 @@ def make_mixed(folder: Path) -> None:
     (folder / "mixed" / "b.jpg").touch()
 
 
-def make_fifo(folder: Path) -> None:
-    os.mkfifo(folder / "fifo")
-
-
 INPUTS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...], int]] = {
     "missing": ("no.mp4", nothing, (f"{CONFIG}:1:16: sources.cam.uri: there is no file", "no.mp4"), 2),
     "missing, nearly": ("caf.mp4", text_file("car.mp4", "x"), ("did you mean 'car.mp4'?",), 2),
@@ -87,7 +82,6 @@ INPUTS: dict[str, tuple[str, Callable[[Path], object], tuple[str, ...], int]] = 
         ("a.mp4): ", "1000 pixels", "raise max_pixels"),
         1,
     ),
-    "pipe": ("fifo", make_fifo, ("fifo): it is a pipe or device; only ordinary files",), 1),
     "device": ("/dev/zero", nothing, ("(/dev/zero): it is a pipe or device",), 1),
     "glob of nothing": ("'images/*.jpg'", nothing, ("sources.cam.uri: no file matches", "images/*.jpg"), 2),
     "numbers of nothing": ("'p/%04d.jpg'", nothing, ("p/%04d.jpg): it holds no images and no videos",), 1),
