@@ -131,7 +131,7 @@ TITLE = """# Predictions of `sightline plan`
 {date}, {machine}; `python -m benchmarks.plan ../shared/data --seconds {seconds:g} --rounds {rounds} --write`. Each
 pipeline detects, tracks, counts at a line and writes JSON lines. It is planned for {seconds:g} s; then, in another
 process, {more:.0%} more streams than the processor has time for by the plan run at their own rates. Medians of {rounds}
-rounds, in turn, with the smallest and the largest difference. The last columns are the plan with {headroom:.0%} kept
+round(s), in turn, with the smallest and the largest difference. The last columns are the plan with {headroom:.0%} kept
 free: how many streams, and how many of their frames came in time.
 
 {table}

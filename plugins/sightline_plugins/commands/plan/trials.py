@@ -24,7 +24,7 @@ from sightline_plugins.commands.plan.measured import Measured, measure
 SHARES = {"each stream once": 0.15, "decoders alone": 0.15, "steps alone": 0.15, "everything": 0.25, "as planned": 0.3}
 """What is measured, and its share of the time."""
 _STREAMS_A_CORE, _FEWEST, _MOST = 2, 4, 64
-"""Streams that keep a machine busy."""
+"""Streams that keep a machine busy, at least and at most."""
 _MOST_CONFIRMED = 512
 KEPT_UP = 0.97
 """Share of the frames of its streams that a run has to finish in time."""
@@ -95,10 +95,8 @@ class Trials:
 
     def plan(self, *, headroom: float) -> Plan:
         """Measure, predict, and try what was predicted. Raises Interrupted, ConfigurationError or StreamError."""
-        own = len(self._description.sources)
-        busy = max(own, min(_MOST, max(_FEWEST, _STREAMS_A_CORE * Device().cores)))
-        many = copied(self._description, streams=-(-busy // own) * own)
         few = self._run("each stream once", self._description)
+        many = copied(self._description, streams=_busy(few))
         alone = self._run("decoders alone", without_steps(many)), self._run("steps alone", without_decoding(many))
         whole = self._run("everything", many)
         figures = Figures.of(few, whole, processor=processor_name(), memory_bytes=_memory_bytes())
@@ -128,6 +126,16 @@ class Trials:
         pipeline.on_message(tell)
         with progress, interrupts(pipeline, say=progress.say) as caught:
             return measure(pipeline, seconds=seconds, is_over=lambda: bool(caught.count))
+
+
+def _busy(few: Measured) -> int:
+    """How many streams keep the machine busy: about as many as it can do, because each has a decoder and tracks of its
+    own that take room in caches; judged by what each stream once took. A multiple of them.
+    """
+    own, cores = few.streams, Device().cores
+    share = few.wanted_fps / own * few.cpu_ms / 1000  # of a core, that a stream takes
+    wanted = max(_FEWEST, _STREAMS_A_CORE * cores, round(cores / share))
+    return -(-max(own, min(_MOST, wanted)) // own) * own
 
 
 def _memory_bytes() -> int:
