@@ -294,6 +294,24 @@ def test_whoever_was_slower_is_told_and_loses_nothing(editor: Editor) -> None:
     assert (rules["road"]["from"], rules["square"]["dwell"]) == ([0.2, 0.5], "1m")
 
 
+def test_what_is_saved_is_not_edited_and_no_change_of_somebody_else(editor: Editor) -> None:
+    editor.open()
+    page = editor.page
+    page.click(".rule:has-text('box')")
+    page.fill("#field-dwell", "60s")
+    page.route("**/street/rules", lambda route: None)  # held: the page does not see yet that the server writes 1m
+    page.click("text=Save to the running pipeline")
+    wait_for(lambda: editor.rules()["box"].get("dwell") == "1m")
+    assert page.is_disabled("#rule-name")
+
+    page.unroute("**/street/rules")  # those that are held go on
+    editor.name("square")
+    until(page, "document.querySelector('#field-dwell').value === '1m'")
+    assert page.locator(".conflict").count() == 0
+    editor.save()
+    assert editor.rules()["square"]["dwell"] == "1m"
+
+
 def test_a_change_that_was_taken_back_says_why_and_is_not_lost(editor: Editor) -> None:
     editor.open()
     page = editor.page

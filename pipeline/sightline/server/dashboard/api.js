@@ -95,18 +95,22 @@ class Resource {
     clearTimeout(this.timer);
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
-    if (!document.hidden || this.state.data === undefined) {
-      try {
-        const response = await ask(this.to, { signal: asking.signal });
-        this.state = { data: await response.json(), error: null, tag: tagOf(response) };
-      } catch (error) {
-        if (asking.signal.aborted) return;
-        this.state = { ...this.state, error };
-      }
+    try {
+      const response = await ask(this.to, { signal: asking.signal });
+      this.state = { data: await response.json(), error: null, tag: tagOf(response) };
+    } catch (error) {
       if (asking.signal.aborted) return;
-      for (const watcher of this.watchers) watcher(this.state);
+      this.state = { ...this.state, error };
     }
-    if (this.everyMs) this.timer = setTimeout(() => this.refresh(), this.everyMs);
+    if (asking.signal.aborted) return;
+    for (const watcher of this.watchers) watcher(this.state);
+    this.poll();
+  }
+
+  poll() {
+    if (!this.everyMs) return;
+    const isSeen = () => !document.hidden || this.state.data === undefined;
+    this.timer = setTimeout(() => (isSeen() ? this.refresh() : this.poll()), this.everyMs);
   }
 }
 

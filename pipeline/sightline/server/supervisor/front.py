@@ -39,6 +39,7 @@ from sightline.server.supervisor.proxy import pass_on
 from sightline.server.supervisor.supervisor import Action, Supervisor
 
 _ASK_SECONDS = 2.0
+_DOCUMENT_SECONDS = 30.0
 _ACT_SECONDS = 30.0
 _WELL = frozenset({SupervisedState.ENDED, SupervisedState.STOPPED})
 _Name = Annotated[str, Path(description="The name of a pipeline.")]
@@ -95,6 +96,7 @@ class _Front:
         self._supervisor = supervisor
         self._own_document = own_document
         self._journal = journal
+        self._document: dict[str, Any] | None = None
         self._audit = AuditLog(token_file().with_name("audit.jsonl"))
         self._metrics = Kept(self._make_metrics)
         self._status = Kept(self._make_status)
@@ -187,13 +189,13 @@ class _Front:
         return Response(await self._status.get(), media_type="application/json")
 
     async def _answer_document(self) -> Response:
-        """The document of the front, with the routes about one pipeline as soon as there is a worker that has them."""
-        document = self._own_document()
+        """The document of the front, with the routes about one pipeline once a worker has told them."""
         for status in self._supervisor.pipelines():
-            if answer := await self._ask(status.name, DOCUMENT):
-                document = _joined(json.loads(answer), document)
+            if self._document is not None:
                 break
-        return JSONResponse(document)
+            if answer := await self._ask(status.name, DOCUMENT, timeout_seconds=_DOCUMENT_SECONDS):
+                self._document = _joined(json.loads(answer), self._own_document())
+        return JSONResponse(self._document or self._own_document())
 
     async def _make_status(self) -> bytes:
         process = Process.now()
@@ -211,13 +213,13 @@ class _Front:
         answered = {one.name: text.decode() for one, text in zip(statuses, texts, strict=True) if text}
         return (_own_metrics(statuses) + merged(answered)).encode()
 
-    async def _ask(self, name: str, path: str) -> bytes:
+    async def _ask(self, name: str, path: str, *, timeout_seconds: float = _ASK_SECONDS) -> bytes:
         """What a worker answers; nothing when it does not."""
         pipeline = self._supervisor.find(name)
         if pipeline is None or not pipeline.is_answering:
             return b""
         try:
-            status, body = await fetch(pipeline.socket, path, timeout_seconds=_ASK_SECONDS)
+            status, body = await fetch(pipeline.socket, path, timeout_seconds=timeout_seconds)
         except OSError:
             return b""
         return body if status == HTTPStatus.OK else b""

@@ -96,8 +96,8 @@ function merged(base, mine, theirs) {
   return { shapes, conflicts };
 }
 
-/** Our shapes are those that run now, under this tag. */
-export const savedAs = (draft, etag) => ({ ...draft, etag, base: draft.shapes, conflicts: [] });
+/** Our shapes run now, as the server writes them: `60s` is `1m`, which nobody else has changed. */
+const savedAs = (draft, rules, etag) => rebased({ ...draft, base: draft.shapes, conflicts: [] }, rules, etag);
 
 const state = ({ shapes, steps }) => ({ shapes, steps });
 
@@ -131,7 +131,7 @@ function reduced(draft, action) {
     case "rebase":
       return draft && rebased(draft, action.rules, action.etag);
     case "saved":
-      return savedAs(draft, action.etag);
+      return savedAs(draft, action.rules, action.etag);
     case "settle": {
       const { theirs } = action;
       const conflicts = draft.conflicts.filter((one) => one.shape !== action.shape);

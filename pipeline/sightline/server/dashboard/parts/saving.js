@@ -10,7 +10,7 @@ const PATIENCE_MS = 120_000;
 
 /**
  * Save what a draft changes: rules of steps that are there at once, all or none; then steps that have lost their last
- * rule go, and new ones come. Returns `{etag, isOther}`, `isOther` when steps are others now. Throws ApiError.
+ * rule go, and new ones come. Returns whether steps are others now. Throws ApiError.
  */
 export async function saveDraft(pipeline, draft) {
   const changes = changesOf(draft);
@@ -28,7 +28,7 @@ export async function saveDraft(pipeline, draft) {
     const added = [...step.before, { [step.kind]: { ...step.options, ...changes[step.key] } }];
     await send("POST", path(pipeline, "elements"), { steps: added, after: step.after });
   }
-  return { etag, isOther: steps.some((key) => isNew(key) || isEmpty(key)) };
+  return steps.some((key) => isNew(key) || isEmpty(key));
 }
 
 /** Steps that lose their last rule, which takes the role admin. */

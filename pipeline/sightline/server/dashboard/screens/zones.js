@@ -59,6 +59,7 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
   const busyRef = useRef("");
   busyRef.current = busy;
   const isOperator = useMay("operator");
+  const canEdit = isOperator && !busy; // what is edited while it is saved would be lost
   const isAdmin = useMay("admin");
 
   useEffect(() => {
@@ -181,11 +182,11 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
     setBusy("save");
     setFailure(null);
     try {
-      const { etag, isOther } = await saveDraft(pipeline, draft);
-      if (isOther) act("open", { draft: draftOf([], "") });
-      else act("saved", { etag });
-      const now = await ask(path(pipeline, "rules")); // values as the server writes them: 60s is 1m
-      act("rebase", { rules: await now.json(), etag: tagOf(now) });
+      const isOther = await saveDraft(pipeline, draft);
+      const answer = await ask(path(pipeline, "rules"));
+      const now = { rules: await answer.json(), etag: tagOf(answer) };
+      if (isOther) act("open", { draft: draftOf(now.rules, now.etag) });
+      else act("saved", now);
       setKeptAt(0);
       notify(t("zones.saved"));
     } catch (error) {
@@ -205,13 +206,14 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
     const isHere = event.target === document.body || place.current?.contains(event.target);
     if (!isHere || event.target.closest("input, select, textarea, dialog")) return;
     const isCommand = event.ctrlKey || event.metaKey;
+    if (busy && isCommand) return;
     if (isCommand && event.key.toLowerCase() === "z") elsewhere(event.shiftKey ? "redo" : "undo");
     else if (isCommand && event.key.toLowerCase() === "y") elsewhere("redo");
     else if (event.key === "Escape" && shape) choose(point === null ? null : chosen, null);
-    else if ((event.key === "Delete" || event.key === "Backspace") && shape && isOperator) {
+    else if ((event.key === "Delete" || event.key === "Backspace") && shape && canEdit) {
       if (point === null) remove();
       else removePoint();
-    } else if ((event.key === "Insert" || event.key === "+") && shape?.outline === "zone" && point !== null) addPoint();
+    } else if ((event.key === "Insert" || event.key === "+") && shape?.outline === "zone" && point !== null && canEdit) addPoint();
     else return;
     event.preventDefault();
   };
@@ -223,7 +225,7 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
       <h1 class="title">${t("zones.title")}</h1>
       <label>${t("zones.stream")}<select value=${stream.name} onChange=${(event) => go(href(pipeline, "zones", [event.target.value]))}>
         ${streams.map(({ name }) => html`<option value=${name}>${name}</option>`)}</select></label>
-      ${isOperator && html`<${SaveBar} pipeline=${pipeline} draft=${draft} isDirty=${isDirty} busy=${busy} wrong=${wrong} isAdmin=${isAdmin}
+      ${isOperator && html`<${SaveBar} pipeline=${pipeline} draft=${draft} isDirty=${isDirty} busy=${busy} isDrawing=${Boolean(drawing)} wrong=${wrong} isAdmin=${isAdmin}
         onSave=${save} onDiscard=${discard} />`}
     </div>
     ${keptAt > 0 && isDirty && html`<p class="alarm warn conflict" role="status"><span>${t("zones.kept", { time: timeOfDay(keptAt) })}</span>
@@ -234,14 +236,14 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
     <div class="zones">
       <div>
         ${isOperator && html`<div class="bar" role="group" aria-label=${t("zones.tools")}>
-          ${kinds.some((one) => one.outline === "zone") && html`<button onClick=${() => begin("zone")} disabled=${Boolean(drawing)}>${t("zones.newZone")}</button>`}
-          ${kinds.some((one) => one.outline === "line") && html`<button onClick=${() => begin("line")} disabled=${Boolean(drawing)}>${t("zones.newLine")}</button>`}
-          <button onClick=${() => elsewhere("undo")} disabled=${draft.past.length === 0 || Boolean(drawing)}>${t("zones.undo")}</button>
-          <button onClick=${() => elsewhere("redo")} disabled=${draft.future.length === 0 || Boolean(drawing)}>${t("zones.redo")}</button>
+          ${kinds.some((one) => one.outline === "zone") && html`<button onClick=${() => begin("zone")} disabled=${Boolean(drawing || busy)}>${t("zones.newZone")}</button>`}
+          ${kinds.some((one) => one.outline === "line") && html`<button onClick=${() => begin("line")} disabled=${Boolean(drawing || busy)}>${t("zones.newLine")}</button>`}
+          <button onClick=${() => elsewhere("undo")} disabled=${draft.past.length === 0 || Boolean(drawing || busy)}>${t("zones.undo")}</button>
+          <button onClick=${() => elsewhere("redo")} disabled=${draft.future.length === 0 || Boolean(drawing || busy)}>${t("zones.redo")}</button>
           <button aria-pressed=${hasBoxes ? "true" : "false"} onClick=${() => setBoxes(!hasBoxes)}>${t("zones.boxes")}</button>
         </div>`}
         <${Stage} pipeline=${pipeline} stream=${stream} hasBoxes=${hasBoxes} onFound=${setFound}>
-          <${ShapeLayer} shapes=${drawn} chosen=${chosen} point=${point} label=${t("zones.layer", { stream: stream.name })} isFixed=${!isOperator}
+          <${ShapeLayer} shapes=${drawn} chosen=${chosen} point=${point} label=${t("zones.layer", { stream: stream.name })} isFixed=${!canEdit}
             onChoose=${choose} onPoints=${setPoints} onDone=${() => act("done")} onCancel=${() => act("cancel")}>
             ${drawing && ((px, reach, svg) => html`<${Drawing} drawing=${drawing} px=${px} reach=${reach} svg=${svg} targets=${drawn.flatMap((one) => one.points)}
               onPoints=${(points) => setDrawing({ ...drawing, points })} onFinish=${finish} onCancel=${() => setDrawing(null)} onTell=${setSaid} />`)}
@@ -261,14 +263,14 @@ function Editor({ pipeline, stream, streams, rules, elements, kinds }) {
           <${RuleList} steps=${steps} shapes=${drawn} chosen=${chosen} onChoose=${choose} />
         </${Panel}>
         ${shape && html`<${RuleForm} shape=${shape} steps=${steps.filter((one) => worksOn(one.streams, stream.name))} step=${stepOf(shape.element)} taken=${taken}
-          size=${sizeFor(stepOf(shape.element))} revision=${revision} isDisabled=${!isOperator} onShape=${put} onDone=${() => act("done")} onModel=${setModel}>
+          size=${sizeFor(stepOf(shape.element))} revision=${revision} isDisabled=${!canEdit} onShape=${put} onDone=${() => act("done")} onModel=${setModel}>
           ${isOperator && html`
-            <button onClick=${duplicate}>${t("zones.copy")}</button>
-            ${shape.outline === "zone" && html`<button onClick=${() => setDrawing({ what: "cut", points: [] })}>${t("zones.cut")}</button>`}
-            ${shape.outline === "line" && html`<button onClick=${() => setPoints(shape.points.toReversed())}>${t("zones.turn")}</button>`}
-            ${shape.outline === "zone" && point !== null && html`<button onClick=${addPoint}>${t("zones.addPoint")}</button>
-              <button onClick=${removePoint} disabled=${shape.points.length <= 3}>${t("zones.removePoint")}</button>`}
-            <button class="danger" onClick=${remove}>${t("zones.remove")}</button>`}
+            <button onClick=${duplicate} disabled=${!canEdit}>${t("zones.copy")}</button>
+            ${shape.outline === "zone" && html`<button onClick=${() => setDrawing({ what: "cut", points: [] })} disabled=${!canEdit}>${t("zones.cut")}</button>`}
+            ${shape.outline === "line" && html`<button onClick=${() => setPoints(shape.points.toReversed())} disabled=${!canEdit}>${t("zones.turn")}</button>`}
+            ${shape.outline === "zone" && point !== null && html`<button onClick=${addPoint} disabled=${!canEdit}>${t("zones.addPoint")}</button>
+              <button onClick=${removePoint} disabled=${!canEdit || shape.points.length <= 3}>${t("zones.removePoint")}</button>`}
+            <button class="danger" onClick=${remove} disabled=${!canEdit}>${t("zones.remove")}</button>`}
         </${RuleForm}>`}
       </div>
     </div>
@@ -328,7 +330,7 @@ function hintOf(drawing, shape, isOperator) {
   return t(drawing.what === "zone" ? "zones.drawZone" : "zones.drawLine");
 }
 
-function SaveBar({ pipeline, draft, isDirty, busy, wrong, isAdmin, onSave, onDiscard }) {
+function SaveBar({ pipeline, draft, isDirty, busy, isDrawing, wrong, isAdmin, onSave, onDiscard }) {
   const pipelines = useRead("pipelines", PIPELINES_EVERY_MS);
   const isOfFile = pipelines.data?.find((one) => one.name === pipeline)?.saved ?? true;
   const count = changeCount(draft);
@@ -344,7 +346,7 @@ function SaveBar({ pipeline, draft, isDirty, busy, wrong, isAdmin, onSave, onDis
   return html`<div class="save-bar">
     <span>${isDirty ? (count === 1 ? t("zones.changedOne") : t("zones.changed", { count })) : t("zones.notInFile")}${why && html` <span class="bad small">${why}</span>`}</span>
     ${isDirty && html`<button onClick=${onDiscard} disabled=${Boolean(busy)}>${t("zones.discard")}</button>
-      <button class="main" onClick=${onSave} disabled=${Boolean(busy || why) || draft.conflicts.length > 0}>${busy ? t("zones.saving") : t("zones.save")}</button>`}
+      <button class="main" onClick=${onSave} disabled=${Boolean(busy || isDrawing || why) || draft.conflicts.length > 0}>${busy ? t("zones.saving") : t("zones.save")}</button>`}
     ${!isDirty && html`<button class="main" onClick=${write} disabled=${!isAdmin} title=${isAdmin ? "" : t("zones.admin")}>${t("zones.write")}</button>`}
   </div>`;
 }
