@@ -66,19 +66,23 @@ class HalvedLuma:
         """Return the first of the images whose longer side is below `longest`, a copy that nobody changes (h, w), and
         the pixels of the image along each side of one of its pixels: 1, 2, 4, ... A last odd row or column is left out.
         """
-        from sightline_plugins.opencv import cv2
-
         level = 0
         while max(self.size_wh) >> level >= longest:
             level += 1
-        if not level:
-            return self._levels[0].copy(), 1
-        while len(self._levels) <= level:
+        return self.halved(level), 1 << level
+
+    def halved(self, times: int) -> Luma:
+        """Return the image, halved so many times: a copy that nobody changes (h, w)."""
+        from sightline_plugins.opencv import cv2
+
+        if not times:
+            return self._levels[0].copy()
+        while len(self._levels) <= times:
             larger = self._levels[-1]
             height, width = (max(1, side // 2) for side in larger.shape)
             halved = cv2.resize(larger[: 2 * height, : 2 * width], (width, height), interpolation=cv2.INTER_AREA)
             self._levels.append(np.asarray(halved, np.uint8))
-        return self._levels[level], 1 << level
+        return self._levels[times]
 
 
 class FrameLuma:

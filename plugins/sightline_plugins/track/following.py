@@ -1,9 +1,9 @@
 """Follow tracks between detections: boxes go where points inside them go, by optical flow, all boxes at once.
 
-Points lie on a grid in the middle of each box and are followed by the pyramid of Lucas and Kanade (Bouguet, 2000) in a
-reduced image. A box moves by the median of its points, as in Kalal et al., "Forward-Backward Error" (ICPR 2010). Its
-size changes as a motion model expects: a scale measured from so few points was worse (decision 69). A box in which too
-few points are followed moves as expected.
+Points lie on a grid in the middle of each box and are followed by the pyramid of Lucas and Kanade (Bouguet, 2000), in
+C, which touches only the pixels around them (`following.c`). A box moves by the median of its points, as in Kalal et
+al., "Forward-Backward Error" (ICPR 2010). Its size changes as a motion model expects: a scale measured from so few
+points was worse (decision 69). A box in which too few points are followed moves as expected.
 
 The motion model also tells where to search, so that small windows are enough for fast objects.
 """
@@ -11,20 +11,23 @@ The motion model also tells where to search, so that small windows are enough fo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.graph.tracker import Luma, Predictions
 from sightline.media.boxes import Boxes, xyxy_from_cxcywh
-from sightline_plugins.flow.luma import LumaReducer
+from sightline_plugins.flow.luma import HalvedLuma
+from sightline_plugins.native import POINTER, SIZE, function, pointer
 
 Floats = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
 
 _WIDEST = 480
-"""Longer side of the images in which points are followed."""
-_ACROSS = 4
+"""Longer side, at most, of the images in which points are followed."""
+_ACROSS = 3
 """Points along each side of a box."""
 _MIDDLE = 0.7
 """Part of the box, along each side, in which points lie: near its border, they are mostly on the background."""
@@ -32,20 +35,25 @@ _FEWEST = _ACROSS * _ACROSS // 2
 """Points that have to be followed, for a box to go where they do."""
 _SMALLEST = 1.0
 """Width and height, in pixels, that a box counts as having at least."""
-_WINDOW = 9
-"""Side of the window around a point, in pixels of the reduced image."""
-_LEVELS = 1
-"""Times that an image is halved."""
-_STEPS, _EXACTNESS = 8, 0.03
-"""When the search of a point ends: after so many steps, or below this part of a pixel."""
+_MANY = 400
+"""Points from which the GIL is released while they are followed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReducedImage:
-    """An image in which boxes are followed, (h, w), and the pixels (2,) of the source that one of its pixels covers."""
+    """An image in which boxes are followed, (h, w), its half, and the pixels of the source along each side of one of
+    its pixels: 1, 2, 4, ... Nobody changes the images.
+    """
 
     luma: Luma
-    scale: Floats
+    half: Luma
+    scale: int
+
+    @classmethod
+    def of(cls, image: HalvedLuma) -> ReducedImage:
+        """Return copies of an image, reduced as far as boxes need."""
+        luma, scale = image.below(_WIDEST + 1)
+        return cls(luma, image.halved(scale.bit_length()), scale)
 
 
 class FollowedTracks:
@@ -59,10 +67,6 @@ class FollowedTracks:
         self._track_id: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._xyxy: Boxes = np.empty((0, 4), np.float32)
         self._expected: Boxes = self._xyxy
-
-    def reduced(self, image: Luma) -> ReducedImage:
-        """Return a reduced copy of an image (H, W), for `look`."""
-        return self._boxes.reduced(image)
 
     def look(self, image: ReducedImage) -> None:
         """Take the next image."""
@@ -92,23 +96,11 @@ class FollowedTracks:
 
 
 class BoxFollower:
-    """Follows boxes in the images of one stream. One thread uses it; it keeps the last image, reduced.
-
-    OpenCV is imported with the first image.
-    """
+    """Follows boxes in the images of one stream. One thread uses it; it keeps the last image, reduced."""
 
     def __init__(self) -> None:
-        self._reducer = LumaReducer()
         self._before: ReducedImage | None = None
         self._now: ReducedImage | None = None
-
-    def reduced(self, image: Luma) -> ReducedImage:
-        """Return a reduced copy of an image (H, W)."""
-        height, width = image.shape
-        factor = max(1.0, max(width, height) / _WIDEST)
-        size_wh = max(1, round(width / factor)), max(1, round(height / factor))
-        scale = np.array([width / size_wh[0], height / size_wh[1]], np.float32)
-        return ReducedImage(self._reducer.reduced(image, size_wh), scale)
 
     def look(self, image: ReducedImage) -> None:
         """Take the next image; what is followed then goes from the one before to this one."""
@@ -134,26 +126,32 @@ class BoxFollower:
         """Return how far (N, 2) the content of boxes has moved; as `expected` where it was not followed."""
         if self._before is None or self._now is None:
             return expected
-        from sightline_plugins.opencv import cv2
-
-        scale = self._now.scale
-        points = _points(xyxy) / scale
-        guess = points + (expected / scale)[:, None]
-        there, status, _ = cv2.calcOpticalFlowPyrLK(
-            self._before.luma,
-            self._now.luma,
-            np.ascontiguousarray(points.reshape(-1, 1, 2)),
-            np.ascontiguousarray(guess.reshape(-1, 1, 2)),
-            winSize=(_WINDOW, _WINDOW),
-            maxLevel=_LEVELS,
-            flags=cv2.OPTFLOW_USE_INITIAL_FLOW,
-            criteria=(cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, _STEPS, _EXACTNESS),
-        )
-        followed = status.reshape(len(xyxy), -1) == 1
+        points = _points(xyxy)
+        there, followed = follow_points(self._before, self._now, points, guess=points + expected[:, None])
         count = followed.sum(axis=1)
-        shift = (there.reshape(points.shape) - points) * scale
         is_followed = (count >= _FEWEST)[:, None]
-        return np.where(is_followed, _medians(shift, followed, count), expected).astype(np.float32, copy=False)
+        return np.where(is_followed, _medians(there - points, followed, count), expected).astype(np.float32, copy=False)
+
+
+def follow_points(before: ReducedImage, now: ReducedImage, points: Floats, *, guess: Floats) -> tuple[Floats, Mask]:
+    """Return where the points (..., 2) of an image are in another one of its size, and which are found (...).
+
+    `guess` (..., 2) is where the search begins. All in pixels of the source.
+    """
+    height, width = before.luma.shape
+    half = np.float32(0.5)  # the middle of a pixel
+    start = np.ascontiguousarray((points + half) / before.scale - half, np.float32)
+    there = np.ascontiguousarray((guess + half) / before.scale - half, np.float32)
+    followed = np.zeros(points.shape[:-1], np.uint8)
+    images = [pointer(image) for image in (before.luma, before.half, now.luma, now.half)]
+    compiled = _compiled(long=followed.size >= _MANY)
+    compiled(width, height, *images, followed.size, pointer(start), pointer(there), pointer(followed))
+    return (there + half) * before.scale - half, followed.view(np.bool_)
+
+
+@cache
+def _compiled(*, long: bool) -> Any:
+    return function("follow_points", *[SIZE] * 2, *[POINTER] * 4, SIZE, *[POINTER] * 3, long=long)
 
 
 def _centres(xyxy: Boxes) -> Floats:

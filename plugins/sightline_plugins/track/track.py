@@ -19,9 +19,10 @@ from sightline.graph.tracker import NO_TRACK, Predictions, Tracker, TrackerOptio
 from sightline.media import Batch, Event, Frame, Memory, Objects, Origin, Stream
 from sightline.media.boxes import Boxes, area, clip
 from sightline.media.convert import luma_from_surface
+from sightline_plugins.flow.luma import HalvedLuma
 from sightline_plugins.track.algorithms import TRACKERS, merged_schema, tracker_options
 from sightline_plugins.track.class_votes import CLASS_BITS, ClassVotes, vote_together
-from sightline_plugins.track.following import FollowedTracks
+from sightline_plugins.track.following import FollowedTracks, ReducedImage
 from sightline_plugins.track.frames_together import FramesTogether, TrackedRows
 from sightline_plugins.track.past_frames import RULE, PastFrames
 from sightline_plugins.track.resumed import SPARE_IDS, OldTracks, RecentTracks, ResumedTracks, SavedTracks
@@ -530,4 +531,4 @@ class TrackOperator(Operator):
 def _show(followed: FollowedTracks, known: Predictions, frame: Frame) -> None:
     """Show a frame to what follows objects; without any, the image before is not needed."""
     if len(known.track_id):
-        followed.look(followed.reduced(luma_from_surface(frame.surface)))
+        followed.look(ReducedImage.of(HalvedLuma(luma_from_surface(frame.surface))))

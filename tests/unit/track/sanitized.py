@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline_plugins import native
+from sightline_plugins.flow.luma import HalvedLuma
 from sightline_plugins.track import association, cascade, tracks
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
 from sightline_plugins.track.class_votes import ClassVotes, vote_together
+from sightline_plugins.track.following import ReducedImage, follow_points
 
 ODD = (np.nan, np.inf, -np.inf, 1e38, -1e38, 1e7, 0.0, 1e-40)
 CLASSES = (0, 1, -1, 2**63 - 1, -(2**63))
@@ -70,6 +72,18 @@ def drive_together(random: np.random.Generator, options: dict[str, Any], largest
         votes[0].leading(ids, class_id)
 
 
+def follow(random: np.random.Generator) -> None:
+    """Follow odd points in images down to a pixel."""
+    size_wh = random.integers(1, random.choice([4, 60]), 2)
+    before, now = (ReducedImage.of(HalvedLuma(random.integers(0, 256, size_wh, np.uint8))) for _ in range(2))
+    points, guess = (random.uniform(-20, 80, (40, 2)).astype(np.float32) for _ in range(2))
+    for values in (points, guess):
+        is_odd = random.random(values.shape) < 0.1
+        values[is_odd] = random.choice(ODD, int(is_odd.sum()))
+    follow_points(before, now, points, guess=guess)
+    follow_points(before, now, points, guess=points)
+
+
 def main() -> None:
     """Drive everything."""
     random = np.random.default_rng(1)
@@ -84,6 +98,7 @@ def main() -> None:
             drive_together(random, options, largest)
     drive(random, {}, [10_000, 50, 0, 10, 10_000])
     for _ in range(300):
+        follow(random)
         table = random.uniform(-1, 1, random.integers(0, 12, 2)).astype(np.float32)
         table[random.random(table.shape) < random.choice([0, 0.3])] = random.choice(ODD)
         association.assign(table)

@@ -35,8 +35,6 @@ _BEGINNING_NS = 600_000_000
 """A stream is detected on every frame for this long, until it is known whether its camera moves."""
 _CALM_NS = SECOND_NS // 2
 """A camera that moved is watched for this long."""
-_FOLLOWED = 480
-"""Longer side, at most, of the images in which boxes are followed."""
 
 
 class Reason(StrEnum):
@@ -163,8 +161,7 @@ class StreamPace:
         gap_ns = 0 if self._run_ns is None else self._pts_ns - self._run_ns
         image = None
         if reason is not Reason.BUSY:
-            luma, scale = self._image.below(_FOLLOWED + 1)
-            image = ReducedImage(luma, np.full(2, scale, np.float32))
+            image = ReducedImage.of(self._image)
         run = Run(reason, image, self._pts_ns, gap_ns, self._blocks if reason is Reason.MOTION else None)
         self.reasons[reason] += 1
         self._run_ns = self._pts_ns
