@@ -260,14 +260,20 @@ class FakeDriverCalls:
 
     @contextmanager
     def _verb(
-        self, name: str = "", what: str = "", *, stream: int | None = None, other: int | None = None
+        self,
+        name: str = "",
+        what: str = "",
+        *,
+        stream: int | None = None,
+        other: int | None = None,
+        needs_context: bool = True,
     ) -> Iterator[None]:
         """One call: `what` it does, for which `stream`, and with which `other`, as journals tell it."""
         with self._lock:
             try:
                 if self.is_closed:
                     raise CudaMisuse("the driver is used after it was closed")
-                if not self._depth:
+                if needs_context and not self._depth:
                     raise CudaMisuse("no context is current in this thread")
                 if self._broken is not None:
                     raise DriverError(self._broken, harm=Harm.DEVICE)
@@ -373,7 +379,7 @@ class FakeCudaDriver(FakeDriverCalls):
 
     def retire(self, address: int, size_bytes: int, *, after: Sequence[int]) -> Sequence[int]:
         """Poison memory as soon as its users are done."""
-        with self._verb():
+        with self._verb(needs_context=False):
             arena = self._arena_of(address)
             block = arena.block(address, size_bytes=size_bytes)
             block.promised += 1

@@ -32,6 +32,11 @@ class DeviceEvent(Protocol):
         """The stream on which it was recorded."""
         ...
 
+    @property
+    def is_known_done(self) -> bool:
+        """Whether the host has seen that the work before it is done. Asks nobody."""
+        ...
+
     def wait(self) -> None:
         """Wait, without the GIL, until the work before it is done."""
         ...
@@ -70,12 +75,14 @@ class DeviceMemory(Protocol):
         """Work that uses the memory was queued on that stream: nobody else gets it before that work is done."""
         ...
 
-    def done_on(self, stream: DeviceStream) -> None:
-        """All work is done that was queued there and uses the memory: somebody waited for it."""
+    def used_until(self, event: DeviceEvent) -> None:
+        """All work on that event's stream that uses the memory is queued, and is done at that point."""
         ...
 
     def last_uses(self) -> Sequence[DeviceEvent]:
-        """The points at which all work is done that was queued so far and uses the memory."""
+        """The points at which all work is done that was queued so far and uses the memory. Those that are known to be
+        reached are left out.
+        """
         ...
 
 

@@ -104,6 +104,7 @@ class ImageSurfaces:
                 target = Span(start + one.target_offset, self._surface_pitch_bytes)
                 driver.copy(target, source, width_bytes=one.width_bytes, rows=one.rows, stream=stream.handle)
             ready = stream.record()
+            buffer.used_until(ready)
         arrays = [
             DeviceArray(start + plane.offset, plane.shape, _LEVEL, buffer, plane.strides, ready)
             for plane in self._planes_of_surface

@@ -169,6 +169,7 @@ class BufferSet:
             forward = self._pass_of(rows)
             forward.run(jobs, stream=self._stream)
             event = self._stream.record()
+            self._inputs.used_until(event)
         self._work = Work(partial(_collected, event, self._pinned, forward.postprocessing, len(parts)))
         return self._work
 
@@ -217,7 +218,7 @@ class InputBuffers:
     def upload(self, parts: Sequence[Part], *, rows: int) -> tuple[Jobs, bool]:
         """Upload how these parts become `rows` images; return this, and whether it moved to other memory.
 
-        The stream waits for the surfaces, which may be released when `queue` has returned.
+        The stream waits for the surfaces, which may be released when `queue` has returned; `used_until` follows then.
         """
         jobs = self._kernel.pack(parts, rows=rows)
         is_moved = jobs.content.size > self._jobs.shape[0]
@@ -229,6 +230,10 @@ class InputBuffers:
     def queue(self, jobs: Jobs) -> None:
         """Queue the kernel; its arguments are the same for every number of images."""
         self._kernel.launch(jobs, content=self._content_of(jobs), out=self._image)
+
+    def used_until(self, event: DeviceEvent) -> None:
+        """The batch that was uploaded and queued last is behind that point."""
+        self._kernel.used_until(event)
 
     def _content_of(self, jobs: Jobs) -> DeviceArray:
         return self._jobs.rows(0, jobs.content.size)

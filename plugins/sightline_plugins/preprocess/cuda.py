@@ -20,7 +20,7 @@ from sightline.devices.cuda.driver import Kernels, blocks_for
 from sightline.devices.cuda.pools import CudaPool
 from sightline.devices.cuda.streams import CudaStream
 from sightline.media import ColorMatrix, ColorRange, PixelFormat
-from sightline.media.device_array import DeviceArray
+from sightline.media.device_array import DeviceArray, DeviceEvent, DeviceMemory
 from sightline_plugins.cuda.records import (
     COLORS,
     SURFACE,
@@ -252,6 +252,7 @@ class InputKernel:
         self._gpu = gpu
         self._stream = stream
         self._kernels = gpu.kernels(SOURCE)
+        self._in_use: list[DeviceMemory] = []
 
     def empty(self, images: int, *, size_wh: SizeWh, pool: CudaPool | None = None) -> DeviceArray:
         """Return memory for inputs of this size."""
@@ -265,13 +266,15 @@ class InputKernel:
     def pack(self, parts: Sequence[Part], *, rows: int = 0) -> Jobs:
         """Return how these parts become images; surfaces in host memory are copied to the GPU.
 
-        The stream waits for the surfaces, which may be released when `launch` has returned.
+        The stream waits for the surfaces, which may be released when `launch` has returned. Call `used_until` then.
         """
         surfaces = {id(surface): surface for surface, _ in parts}
         views = {}
         for key, surface in surfaces.items():
             on_device = surface.to_device(self._gpu, stream=self._stream)
-            views[key] = SurfaceView.of(on_device, on_device.arrays_on(self._stream))
+            arrays = on_device.arrays_on(self._stream)
+            self._in_use += {id(array.owner): array.owner for array in arrays}.values()
+            views[key] = SurfaceView.of(on_device, arrays)
         return pack([(views[id(surface)], placement) for surface, placement in parts], self._definition, rows=rows)
 
     def launch(self, jobs: Jobs, *, content: DeviceArray, out: DeviceArray) -> None:
@@ -286,21 +289,18 @@ class InputKernel:
             stream=self._stream,
         )
 
+    def used_until(self, event: DeviceEvent) -> None:
+        """All launches for what was packed so far are behind that point of the stream: surfaces that are released later
+        need no point of their own.
+        """
+        for memory in self._in_use:
+            memory.used_until(event)
+        self._in_use.clear()
+
 
 _MAX_BYTES = 1 << 26
 """Images that are made by one launch, and copied to the host at once."""
 _POOL_BYTES = 1 << 29
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CudaInputs:
-    """Network inputs of one size in GPU memory, in the layout and type of the image form.
-
-    `numbers` are those of the parts that they show.
-    """
-
-    array: DeviceArray
-    numbers: tuple[int, ...]
 
 
 class CudaPreprocessor:
@@ -329,17 +329,6 @@ class CudaPreprocessor:
     def recycle(self, prepared: Prepared) -> None:
         """See `Preprocessor.recycle`: pinned memory is released by itself."""
 
-    def on_device(self, parts: Sequence[Part]) -> list[CudaInputs]:
-        """Return the network's input for each part, in GPU memory, by size of input; they may still be under way."""
-        numbers: dict[SizeWh, list[int]] = {}
-        for number, (_, placement) in enumerate(parts):
-            numbers.setdefault(placement.size_wh, []).append(number)
-        with self._gpu.guard("making inputs of a model"):
-            return [
-                CudaInputs(self._launched([parts[number] for number in own], size_wh), tuple(own))
-                for size_wh, own in numbers.items()
-            ]
-
     def _portions(self, parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
         """Split the parts, in order, into portions of limited size."""
         first = total = 0
@@ -353,22 +342,31 @@ class CudaPreprocessor:
             yield parts[first:]
 
     def _images(self, parts: Sequence[Part]) -> list[Image]:
-        """Return the images of parts, in order, in pinned memory."""
+        """Return the images of parts, in order, in pinned memory.
+
+        All work is queued on one stream, and the host waits for its last point. So the memory of the batch, and
+        surfaces that are released later, are free without another point or a question.
+        """
+        numbers: dict[SizeWh, list[int]] = {}
+        for number, (_, placement) in enumerate(parts):
+            numbers.setdefault(placement.size_wh, []).append(number)
         with self._gpu.guard("making inputs of a model"):
-            inputs = self.on_device(parts)
-            copies = self._gpu.download([own.array for own in inputs])
-        arrays = copies.wait()
+            launched = [self._launched([parts[number] for number in own], size_wh) for size_wh, own in numbers.items()]
+            copies = self._gpu.download([images for images, _ in launched], stream=self._stream)
+            for array in (array for arrays in launched for array in arrays):
+                array.owner.used_until(copies.event)
+            self._kernel.used_until(copies.event)
         images = {
             number: array[row : row + 1]
-            for own, array in zip(inputs, arrays, strict=True)
-            for row, number in enumerate(own.numbers)
+            for own, array in zip(numbers.values(), copies.wait(), strict=True)
+            for row, number in enumerate(own)
         }
         return [images[number] for number in range(len(parts))]
 
-    def _launched(self, parts: Sequence[Part], size_wh: SizeWh) -> DeviceArray:
-        """Return the inputs of one size, made by one launch."""
+    def _launched(self, parts: Sequence[Part], size_wh: SizeWh) -> tuple[DeviceArray, DeviceArray]:
+        """Return the inputs of one size, made by one launch, and the table that the launch reads."""
         jobs = self._kernel.pack(parts)
         [content] = self._gpu.upload([jobs.content], stream=self._stream)
         out = self._kernel.empty(len(parts), size_wh=size_wh, pool=self._pool)
         self._kernel.launch(jobs, content=content, out=out)
-        return out.written(self._stream.record())
+        return out, content

@@ -20,6 +20,7 @@ from sightline.devices.cuda.driver import Driver, KernelSource, Span
 from sightline.devices.cuda.graphs import Graph, Graphs
 from sightline.devices.cuda.memory import PinnedBuffer, when_allowed
 from sightline.devices.cuda.pools import CudaPool, PinnedPool
+from sightline.devices.cuda.progress import Progress
 from sightline.devices.cuda.streams import CudaKernels, CudaStream, Guard, Handles
 from sightline.devices.cuda.transfers import HostCopies, TransferCounter
 from sightline.errors import CudaError
@@ -105,7 +106,8 @@ class CudaDevice:
 
     def stream_of(self, handle: int) -> CudaStream:
         """Another library's stream, by CUDA's handle; whoever made it keeps it alive."""
-        return CudaStream(self._handles, handle, name=f"{handle:#x} of another library", is_ours=False)
+        name = f"{handle:#x} of another library"
+        return CudaStream(self._handles, handle, name=name, progress=Progress(), is_ours=False)
 
     def pool(self, name: str, *, limit_count: int | None = None, limit_bytes: int | None = None) -> CudaPool:
         """A bounded store of this GPU's memory, such as the images of one decoder; `limit_count` leases at most."""
@@ -162,7 +164,11 @@ class CudaDevice:
         with self.guard("copying to the GPU"):
             where = stream or self.stream("to the GPU")
             targets = self._like([array.shape for array in arrays], [array.dtype for array in arrays], stream=where)
-            return transfers.upload(self, arrays, targets, stream=where)
+            uploaded = transfers.upload(self, arrays, targets, stream=where)
+            for array in uploaded:
+                if array.ready is not None:
+                    array.owner.used_until(array.ready)
+            return uploaded
 
     def upload_into(
         self, arrays: Sequence[npt.NDArray[Any]], targets: Sequence[DeviceArray], *, stream: DeviceStream
@@ -175,10 +181,19 @@ class CudaDevice:
         """
         return transfers.upload(self, arrays, targets, stream=stream)
 
-    def download(self, arrays: Sequence[DeviceArray]) -> HostCopies:
-        """Begin to copy arrays to the host, counted; `wait()` of what is returned gives them."""
+    def download(self, arrays: Sequence[DeviceArray], *, stream: DeviceStream | None = None) -> HostCopies:
+        """Begin to copy arrays to the host, counted; `wait()` of what is returned gives them.
+
+        The copies are made beside other work, or in the order of a stream. Whoever names one tells the memory when the
+        stream is done with it: `array.owner.used_until(copies.event)`, or it is kept until what is queued there by then
+        is done.
+        """
         with self.guard("copying to the host"):
-            return transfers.download(self, arrays, stream=self.stream("to the host"))
+            copies = transfers.download(self, arrays, stream=stream or self.stream("to the host"))
+        if stream is None:
+            for array in arrays:
+                array.owner.used_until(copies.event)
+        return copies
 
     def copy_to_pinned(
         self, array: DeviceArray, target: PinnedBuffer, *, stream: DeviceStream, offset_bytes: int = 0

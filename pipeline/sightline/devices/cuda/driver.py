@@ -376,7 +376,8 @@ class Driver(Protocol):
     def retire(self, address: int, size_bytes: int, *, after: Sequence[int]) -> Sequence[int]:
         """Nobody holds this memory any more, and whoever used it is done at the events `after`.
 
-        Returns the events that the next holder has to wait for. A GPU does nothing here.
+        Returns the events that the next holder has to wait for, reached with those at the latest that were given. A GPU
+        does nothing here. Needs no context.
         """
         ...
 

@@ -57,7 +57,7 @@ def when_allowed(work: Callable[[], None]) -> None:
 class _Held:
     """Memory with the streams on which it is used."""
 
-    __slots__ = ("__weakref__", "_address", "_gpu", "_is_released", "_streams", "size_bytes", "what")
+    __slots__ = ("__weakref__", "_address", "_ends", "_gpu", "_is_released", "_streams", "size_bytes", "what")
 
     def __init__(self, gpu: CudaDevice, address: int, *, size_bytes: int, what: str) -> None:
         self.size_bytes = size_bytes
@@ -66,6 +66,7 @@ class _Held:
         self._address = address
         self._is_released = False
         self._streams: dict[int, DeviceStream] = {}
+        self._ends: dict[int, DeviceEvent] = {}
 
     def __repr__(self) -> str:
         state = "released" if self._is_released else f"{self._address:#x}"
@@ -91,15 +92,28 @@ class _Held:
         """Work that uses it was, or is about to be, queued on that stream."""
         self.check()
         self._streams[stream.handle] = stream
+        self._ends.pop(stream.handle, None)
 
-    def done_on(self, stream: DeviceStream) -> None:
-        """All work that was given to that stream is done: it need not be kept for this."""
-        if self._streams.get(stream.handle) is stream:
-            self._streams.pop(stream.handle, None)
+    def used_until(self, event: DeviceEvent) -> None:
+        """All work on that event's stream that uses the memory is queued, and done at that point. Nothing is recorded
+        then when it goes back; whoever goes on to use it there says `used_on` again.
+        """
+        for known in [end for end in list(self._ends.values()) if end.is_known_done]:
+            self._ends.pop(known.stream.handle, None)
+        self._ends[event.stream.handle] = event
+        self._streams.pop(event.stream.handle, None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether work may still be queued that uses it: `last_uses` has to ask CUDA for points."""
+        return bool(self._streams)
 
     def last_uses(self) -> list[DeviceEvent]:
-        """The points at which everybody is done with it to whom work on it was given so far."""
-        return [stream.record() for stream in list(self._streams.values())]
+        """The points at which everybody is done with it to whom work on it was given so far; not those that are known
+        to be reached.
+        """
+        ends = [event for event in list(self._ends.values()) if not event.is_known_done]
+        return ends + [stream.record() for stream in list(self._streams.values())]
 
 
 class Lease(_Held):
@@ -118,7 +132,8 @@ class Lease(_Held):
         if self._is_released or self._gpu.guard.is_closed:
             return
         self._is_released = True
-        self._pool.take_back(self._address, size_bytes=self.size_bytes, last_uses=self.last_uses)
+        last_uses, is_open = self.last_uses, self.is_open
+        self._pool.take_back(self._address, size_bytes=self.size_bytes, last_uses=last_uses, is_open=is_open)
 
 
 class CudaBuffer(Lease):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Condition, RLock
@@ -85,12 +86,18 @@ class Pool:
         """How much memory it keeps that nobody holds."""
         return self._idle_bytes
 
-    def take_back(self, address: int, *, size_bytes: int, last_uses: Callable[[], Sequence[DeviceEvent]]) -> None:
-        """A lease ends, and its users are done after its last uses. When the GPU failed, the memory is lost."""
-        block = None
-        with self.gpu.guard.silent(), self.gpu.guard(f"taking back memory of {self.name}") as driver:
-            uses = last_uses()
-            after = driver.retire(address, size_bytes, after=[use.handle for use in uses])
+    def take_back(
+        self, address: int, *, size_bytes: int, last_uses: Callable[[], Sequence[DeviceEvent]], is_open: bool
+    ) -> None:
+        """A lease ends, and its users are done after its last uses. When the GPU failed, the memory is lost.
+
+        `is_open` says whether asking for the last uses calls CUDA.
+        """
+        block, guard = None, self.gpu.guard
+        with guard.silent():
+            with guard(f"taking back memory of {self.name}") if is_open else nullcontext():
+                uses = last_uses()
+            after = guard.retire(address, size_bytes, after=[use.handle for use in uses])
             block = _Block(address, size_bytes, after, uses)
         try:
             with self.gpu.guard.silent():
@@ -124,7 +131,7 @@ class Pool:
         try:
             while True:
                 self.gpu.guard.check()
-                if (block := self._idle_of(size)) is not None:
+                if (block := self._idle_of(size, stream)) is not None:
                     return self._awaited(block, stream), size
                 if self._reserve(size):
                     return self._allocated(size), size
@@ -137,7 +144,7 @@ class Pool:
             self.gpu.let_go()
             raise
 
-    def _idle_of(self, size: int) -> _Block | None:
+    def _idle_of(self, size: int, stream: DeviceStream | None) -> _Block | None:
         """The block that is idle for longest, taken out; none when it is still in use and one more may be made."""
         with self._changed:
             blocks = self._idle.get(size)
@@ -149,7 +156,7 @@ class Pool:
             self._lent_bytes += size
         if not block.after:
             return block
-        if self._is_free(block):
+        if _is_known_free(block, stream) or self._is_free(block):
             return replace(block, after=())
         with self._changed:
             if self._may_grow(size):
@@ -258,6 +265,12 @@ class Pool:
             f"{self._lent} buffers are held, the limit is {limit}, and {self._budget.described()}; hold fewer images "
             f"at once, or use fewer streams"
         )
+
+
+def _is_known_free(block: _Block, stream: DeviceStream | None) -> bool:
+    """Whether a block can be used on that stream without a question: its users were there before, or are done."""
+    on = None if stream is None else stream.handle
+    return all(use.stream.handle == on or use.is_known_done for use in block.uses)
 
 
 def _freed(block: _Block, *, gpu: CudaDevice, pool: str, budget: Budget, on_host: bool) -> None:

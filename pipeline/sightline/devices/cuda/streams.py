@@ -6,7 +6,7 @@ Only events order work; the host waits for an event where it needs what is there
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from threading import get_ident
@@ -25,6 +25,7 @@ from sightline.devices.cuda.driver import (
     check_launch,
     pack_arguments,
 )
+from sightline.devices.cuda.progress import Point, Progress
 from sightline.errors import CudaError, CudaFailed, GpuOutOfMemory, KernelError
 from sightline.media.device_array import DeviceArray, DeviceEvent
 
@@ -73,6 +74,14 @@ class Guard:
             raise CudaFailed(f"{self.where} cannot be used any more: {self.cause}")
         if self.is_closed:
             raise CudaFailed(f"{self.where} was closed: the run that used it is over")
+
+    def retire(self, address: int, size_bytes: int, *, after: Sequence[int]) -> Sequence[int]:
+        """See `Driver.retire`, which needs no context. Raises CudaFailed when nothing works any more."""
+        self.check()
+        try:
+            return self._driver.retire(address, size_bytes, after=after)
+        except DriverError as error:
+            raise self.failed("taking back memory", error) from error
 
     @contextmanager
     def silent(self) -> Iterator[None]:
@@ -143,6 +152,7 @@ class Handles:
         self.idle_events: deque[int] = deque()
         self._all_streams: list[int] = []
         self._all_events: list[int] = []
+        self._progress: dict[int, Progress] = {}
         self._marks: dict[int, CudaEvent] = {}
         self._latest_capture = object()
 
@@ -153,7 +163,8 @@ class Handles:
             if handle is None:
                 handle = driver.create_stream()
                 self._all_streams.append(handle)
-        return CudaStream(self, handle, name=name)
+                self._progress[handle] = Progress()
+        return CudaStream(self, handle, name=name, progress=self._progress[handle])
 
     def event(self, driver: Driver) -> int:
         """An event that nobody holds."""
@@ -173,8 +184,11 @@ class Handles:
             latest = self._latest_capture
             if (mark := self._marks.get(stream.handle)) is not None:
                 return mark
-            event = CudaEvent(self, self.event(driver), stream=stream)
-            driver.record(event.handle, stream=stream.handle)
+            handle = self.event(driver)
+            point = stream.progress.point()
+            event = CudaEvent(self, handle, stream=stream, point=point)
+            driver.record(handle, stream=stream.handle)
+            point.recorded()
             if self._latest_capture is latest:
                 return event
 
@@ -216,11 +230,13 @@ class CudaStream:
     `handle` is CUDA's, which other libraries take: keep this object alive while they use it.
     """
 
-    __slots__ = ("__weakref__", "_handles", "_is_ours", "handle", "name")
+    __slots__ = ("__weakref__", "_handles", "_is_ours", "handle", "name", "progress")
 
-    def __init__(self, handles: Handles, handle: int, *, name: str, is_ours: bool = True) -> None:
+    def __init__(self, handles: Handles, handle: int, *, name: str, progress: Progress, is_ours: bool = True) -> None:
         self.handle = handle
         self.name = name
+        self.progress = progress
+        """Which of its points are known to be done."""
         self._handles = handles
         self._is_ours = is_ours
 
@@ -239,6 +255,7 @@ class CudaStream:
     def wait(self, event: DeviceEvent) -> None:
         """Let what is queued here from now on begin after that point. Returns at once; no thread waits.
 
+        CUDA is not called for a point that is known to be reached.
         Raises CudaError while the stream is captured: a graph cannot wait for what is outside of it.
         """
         if event.stream.handle == self.handle:
@@ -248,8 +265,12 @@ class CudaStream:
                 f"the stream {self.name!r} is captured as a graph and cannot wait for another stream's work: wait for "
                 "it before the capture, and let the graph use arrays that are ready on its own stream"
             )
+        if event.is_known_done:
+            return
         with self._handles.guard(f"waiting for an event on the stream {self.name!r}") as driver:
             driver.wait(self.handle, event=event.handle)
+        if isinstance(event, CudaEvent):
+            self.progress.has_waited(event.point)
 
     def synchronize(self) -> None:
         """Wait, without the GIL, until everything queued here is done. Not for the steady state: wait for events."""
@@ -260,11 +281,13 @@ class CudaStream:
 class CudaEvent:
     """A point in the work of a stream: behind everything that was queued there when it was recorded."""
 
-    __slots__ = ("_handles", "handle", "stream")
+    __slots__ = ("_handles", "handle", "point", "stream")
 
-    def __init__(self, handles: Handles, handle: int, *, stream: CudaStream) -> None:
+    def __init__(self, handles: Handles, handle: int, *, stream: CudaStream, point: Point) -> None:
         self.handle = handle
         self.stream = stream
+        self.point = point
+        """Its place among the points of the stream."""
         self._handles = handles
 
     def __del__(self) -> None:
@@ -274,12 +297,21 @@ class CudaEvent:
         """Wait, without the GIL, until the work before it is done."""
         with self._handles.guard(f"waiting for work of the stream {self.stream.name!r}", waits=True) as driver:
             driver.synchronize_event(self.handle)
+        self.point.reached()
+
+    @property
+    def is_known_done(self) -> bool:
+        """Whether the host has seen that the work before it is done. Asks nobody."""
+        return self.point.is_done
 
     @property
     def is_done(self) -> bool:
         """Whether the work before it is done."""
         with self._handles.guard(f"asking for work of the stream {self.stream.name!r}") as driver:
-            return driver.is_done(self.handle)
+            is_done = driver.is_done(self.handle)
+        if is_done:
+            self.point.reached()
+        return is_done
 
 
 def taken(idle: deque[int]) -> int | None:

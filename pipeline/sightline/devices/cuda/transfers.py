@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from sightline.devices.cuda.driver import Driver, Span
 from sightline.devices.cuda.memory import CudaBuffer, PinnedBuffer
 from sightline.devices.cuda.pools import ALIGNMENT_BYTES, CudaPool
-from sightline.media.device_array import DeviceArray, DeviceEvent, DeviceStream, dense_strides, row_bytes
+from sightline.media.device_array import DeviceArray, DeviceEvent, DeviceStream, dense_strides, row_bytes, use_on
 
 if TYPE_CHECKING:
     from sightline.devices.cuda.device import CudaDevice
@@ -71,17 +70,14 @@ class TransferCounter:
 class HostCopies:
     """Copies to the host that are under way."""
 
-    def __init__(self, arrays: list[npt.NDArray[Any]], event: DeviceEvent, *, sources: Sequence[DeviceArray]) -> None:
+    def __init__(self, arrays: list[npt.NDArray[Any]], event: DeviceEvent) -> None:
         self._arrays = arrays
-        self._event = event
-        self._owners = [ref(source.owner) for source in sources]
+        self.event = event
+        """The point at which they are done."""
 
     def wait(self) -> list[npt.NDArray[Any]]:
         """Wait for them, without the GIL. The arrays are read-only and lie in pinned memory, which they keep."""
-        self._event.wait()
-        for reference in self._owners:
-            if (owner := reference()) is not None:
-                owner.done_on(self._event.stream)
+        self.event.wait()
         return self._arrays
 
 
@@ -118,15 +114,18 @@ def upload(
     offset = 0
     with gpu.guard("copying to the GPU") as driver:
         staging = gpu.pinned.lease(sum(_aligned(array.nbytes) for array in arrays))
+        staging.used_on(stream)
+        use_on(stream, targets)
         for array, target in zip(arrays, targets, strict=True):
             staged = staging.array(array.shape, dtype=array.dtype, offset_bytes=offset)
             np.copyto(staged, array)
             source = Span(staging.address + offset, target.row_bytes, on_host=True)
-            _copy(driver, _span(target.on(stream)), source, extent=_extent(target), stream=stream)
+            _copy(driver, _span(target), source, extent=_extent(target), stream=stream)
             gpu.transfers.to_device(array.nbytes)
             offset += _aligned(array.nbytes)
-        staging.used_on(stream)
-        return _ready(targets, stream)
+        event = stream.record()
+        staging.used_until(event)
+        return [target.written(event) for target in targets]
 
 
 def download(gpu: CudaDevice, arrays: Sequence[DeviceArray], *, stream: DeviceStream) -> HostCopies:
@@ -135,13 +134,16 @@ def download(gpu: CudaDevice, arrays: Sequence[DeviceArray], *, stream: DeviceSt
     with gpu.guard("copying to the host") as driver:
         staging = gpu.pinned.lease(sum(_aligned(array.nbytes) for array in arrays), stream=stream)
         staging.used_on(stream)
+        use_on(stream, arrays)
         for array in arrays:
             target = Span(staging.address + offset, array.row_bytes, on_host=True)
-            _copy(driver, target, _span(array.on(stream)), extent=_extent(array), stream=stream)
+            _copy(driver, target, _span(array), extent=_extent(array), stream=stream)
             gpu.transfers.to_host(array.nbytes)
             copies.append(_view(staging, array, offset))
             offset += _aligned(array.nbytes)
-        return HostCopies(copies, stream.record(), sources=arrays)
+        event = stream.record()
+        staging.used_until(event)
+        return HostCopies(copies, event)
 
 
 def copy_to_pinned(
@@ -168,12 +170,8 @@ def copy_arrays(
         for array, target in zip(arrays, targets, strict=True):
             target.owner.used_on(stream)
             _copy(driver, _span(target), _span(array.on(stream)), extent=_extent(array, target), stream=stream)
-        return _ready(targets, stream)
-
-
-def _ready(targets: Sequence[DeviceArray], stream: DeviceStream) -> list[DeviceArray]:
-    event = stream.record()
-    return [target.written(event) for target in targets]
+        event = stream.record()
+        return [target.written(event) for target in targets]
 
 
 def _view(staging: PinnedBuffer, array: DeviceArray, offset_bytes: int) -> npt.NDArray[Any]:

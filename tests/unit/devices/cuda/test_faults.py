@@ -64,7 +64,7 @@ def test_memory_of_which_nobody_knows_whether_it_is_free_is_not_held_for_ever(
     driver.fail_next("is_done", "CUDA_ERROR_INVALID_HANDLE", harm=Harm.NONE)
 
     with pytest.raises(CudaError, match="looking for memory of images failed"):
-        pool.lease(256, stream=stream)
+        pool.lease(256, stream=breaking.stream("other work"))
 
     assert (pool.lent, pool.allocated_bytes) == (0, 0)
     assert pool.lease(256, stream=stream).size_bytes == 256

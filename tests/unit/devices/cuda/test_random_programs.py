@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.devices.cuda import graphs, memory, pools, streams
+from sightline.devices.cuda import graphs, memory, pools, progress, streams
 from sightline.devices.cuda.device import CudaDevice
 from sightline.devices.cuda.streams import CudaStream
 from sightline.errors import CudaError
@@ -47,11 +47,24 @@ def launched_elsewhere(all_graphs: graphs.Graphs, handle: int, *, stream: CudaSt
     LAUNCH(all_graphs, handle, stream=all_graphs._handles.stream("elsewhere"), name=name)
 
 
+def too_far(stream: progress.Progress, tick: int) -> list[progress.Point]:
+    """Takes for done what was recorded later, too."""
+    return ADVANCE(stream, tick + 4)
+
+
+ADVANCE = progress.Progress.advance
 LAUNCH = graphs.Graphs.launch
-MUTANTS: dict[str, tuple[type, str, Callable[..., object]]] = {
+MUTANTS: dict[str, tuple[type, str, Callable[..., object] | property]] = {
     "a stream does not wait for events": (streams.CudaStream, "wait", does_nothing),
     "arrays do not wait for their content": (DeviceArray, "on", lambda array, _: array),
     "who gives back memory forgets who uses it": (memory.Lease, "last_uses", lambda _: []),
+    "who uses memory until a point forgets that point": (
+        memory.Lease,
+        "used_until",
+        lambda lease, event: lease._streams.pop(event.stream.handle, None),
+    ),
+    "every point counts as reached": (progress.Point, "is_done", property(lambda _: True)),
+    "a point that is reached counts for those behind it": (progress.Progress, "advance", too_far),
     "memory is lent before its users are done": (pools.Pool, "_awaited", lambda _, block, __: block.address),
     "changes do not wait for readers": (CudaDevice, "settle", lambda _, arrays, stream: arrays),
     "events become part of a graph": (streams.Handles, "marked", lambda _, stream: nullcontext()),

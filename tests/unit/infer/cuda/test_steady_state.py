@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -51,17 +52,37 @@ def test_a_batch_is_a_table_and_one_graph(
     driver: FakeCudaDriver,
     stream: CudaStream,
     warm: tuple[CudaPredictor, DetectionPostprocessor],
-    batches: list[Batch],
     detect: Detect,
 ) -> None:
-    inputs = inputs_of(batches[0], detect)
+    predictor, postprocessor = warm
+    batch = batch_of(CELLS[:4], gpu=gpu)
+    inputs = inputs_of(batch, detect)
 
     with driver.journaling(model=stream) as journal:
-        list(warm[0].submit(inputs))
+        requests = list(predictor.submit(inputs))
 
-    calls = [call for call in journal.calls if call.verb != "is_done"]
-    assert [call.verb for call in calls] == ["wait"] * 4 + ["copy", "record", "record", "launch_graph", "record"]
+    calls = [call for call in journal.calls if call.verb != "create_event"]  # for frames that are held together first
+    assert [call.verb for call in calls] == ["wait"] * 4 + ["copy", "record", "launch_graph", "record"]
     assert {call.stream for call in calls} == {"model"}
+    assert cells_of(requests, postprocessor, inputs, batch) == expected(CELLS[:4])
+
+
+def test_frames_that_are_released_when_a_batch_was_read_cost_no_call(
+    gpu: CudaDevice, driver: FakeCudaDriver, warm: tuple[CudaPredictor, DetectionPostprocessor], detect: Detect
+) -> None:
+    predictor, postprocessor = warm
+    batch = batch_of(CELLS[:4], gpu=gpu)
+    inputs = inputs_of(batch, detect)
+    requests = list(predictor.submit(inputs))
+    lent = gpu.memory.lent
+
+    with driver.journaling() as journal:
+        cells_of(requests, postprocessor, inputs, batch)
+        del batch, inputs
+        gc.collect()
+
+    assert [call.verb for call in journal.calls] == ["synchronize"]
+    assert gpu.memory.lent == lent - 4
 
 
 def test_nobody_waits_before_a_result_is_read(
