@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sightline.errors import ConfigurationError
+from sightline.graph.described import as_yaml_holds
 from sightline.graph.wording import allowed, suggest
 from sightline.redaction import redact
 
@@ -148,7 +149,8 @@ def plain(node: Node) -> Plain:
 
 
 def node_of(data: object, *, place: Place) -> Node:
-    """Plain data as a tree, all of it at one place. Raises TypeError for what YAML cannot hold."""
+    """Plain data as a tree, all of it at one place; see `as_yaml_holds`. Raises TypeError for what YAML cannot hold."""
+    data = as_yaml_holds(data)
     if isinstance(data, Mapping):
         return Table(place, {str(key): Entry(place, node_of(value, place=place)) for key, value in data.items()})
     if isinstance(data, list | tuple):

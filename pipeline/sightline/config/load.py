@@ -401,9 +401,8 @@ class _PartsReader:
             return value
         if self._is_class(value, key):
             return None
-        return self._sources.source(
-            node_of(str(value) if isinstance(value, Path) else value, place=Place()), key=key, place=Place()
-        )
+        node = self._node(value, key)
+        return None if node is None else self._sources.source(node, key=key, place=Place())
 
     def steps(self, given: object) -> tuple[Step, ...]:
         if isinstance(given, str | Mapping | BaseModel) or not isinstance(given, Iterable):
@@ -415,7 +414,20 @@ class _PartsReader:
     def _step(self, value: object, key: Key) -> Step | None:
         if isinstance(value, Element | Tee | Parallel):
             return value
-        return None if self._is_class(value, key) else self._steps.step(node_of(value, place=Place()), key=key)
+        if self._is_class(value, key):
+            return None
+        if callable(value):
+            self._problem(key, 'a function is no step: name it, as in Apply(function="my_module:my_function")')
+            return None
+        node = self._node(value, key)
+        return None if node is None else self._steps.step(node, key=key)
+
+    def _node(self, value: object, key: Key) -> Node | None:
+        try:
+            return node_of(value, place=Place())
+        except TypeError as error:
+            self._problem(key, str(error))
+            return None
 
     def _is_class(self, value: object, key: Key) -> bool:
         if not isinstance(value, type):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from sightline.errors import ConfigurationError
 from sightline.graph.documented import Documented
@@ -53,6 +55,26 @@ class Described(Documented, metaclass=_WordedErrors):
         populate_by_name=True,
         defer_build=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_values_of_python(cls, given: Any) -> Any:
+        return as_yaml_holds(given)
+
+
+def as_yaml_holds(value: Any) -> Any:
+    """Return a value of Python as YAML would hold it: a path as a text, what NumPy holds as numbers and lists, also
+    within lists and mappings. Everything else is returned as it is.
+    """
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if type(value) is dict:
+        return {key: as_yaml_holds(entry) for key, entry in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(as_yaml_holds(entry) for entry in value)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value
 
 
 def mistakes(model: type[BaseModel], options: Mapping[str, Any], errors: Sequence[Error]) -> Iterator[str]:

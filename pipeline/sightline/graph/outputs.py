@@ -123,8 +123,6 @@ class Outputs:
         """Take the lock of a file, which stands beside it, until the returned file is closed or the process ends; None
         when another process has it. Raises OutputError.
         """
-        import fcntl
-
         beside = path.with_name(f"{path.name}.lock")
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -201,6 +199,7 @@ class Outputs:
         except OSError as error:
             raise output_error(path, error, doing="open") from error
         try:
+            _lock(file.fileno(), path)
             os.set_blocking(file.fileno(), True)
             size = os.fstat(file.fileno()).st_size
             if size > whole_bytes:
@@ -208,6 +207,9 @@ class Outputs:
         except OSError as error:
             file.close()
             raise output_error(path, error, doing="write") from error
+        except OutputError:
+            file.close()
+            raise
         return LineFile(path, file, whole_bytes=min(size, whole_bytes))
 
     def read_back(self, path: Path, *, most_bytes: int) -> bytes | None:
@@ -243,13 +245,20 @@ class Outputs:
         return os.fdopen(descriptor, "wb", buffering=0)
 
     def _opened(self, path: Path) -> int:
-        """Open a file for writing, its folder made, and mark it as ours; return the descriptor. Raises OutputError."""
+        """Open a file for writing, its folder made, locked and marked as ours; return the descriptor. Raises
+        OutputError, also where another run writes the file.
+        """
         self._check_replaced(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise output_error(path, error, doing="open") from error
+        try:
+            _lock(descriptor, path)
+        except OutputError:
+            os.close(descriptor)
+            raise
         mark(descriptor)
         self._report(path)
         return descriptor
@@ -305,14 +314,6 @@ class LineFile:
             raise output_error(self.path, error, doing="write") from error
         self.whole_bytes += written
 
-    def lock(self) -> None:
-        """Let other processes see, until the file is closed or this process ends, that it is being written (see
-        `take_over`). Where the file system has no locks, it does nothing.
-        """
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-
     def synchronize(self) -> None:
         """Wait until all is on the disk, so that not even a power cut takes it away. Raises OutputError."""
         if self._file is None:
@@ -354,6 +355,24 @@ class LineFile:
                 file.truncate(file.tell() - torn_bytes)
         with contextlib.suppress(OSError):
             file.close()
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    """Let all others see, until the file is closed or this process ends, that it is being written (see `take_over`).
+
+    Where the file system has no locks, and for pipes and devices, it does nothing. Raises OutputError when somebody
+    else writes the file, or compresses it.
+    """
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        reason = "another run is writing it"
+        raise OutputError(
+            f"cannot write {path}: {reason}; end that run, or name another file", reason=reason
+        ) from error
+    except OSError:
+        return
 
 
 def take_over(path: Path) -> IO[bytes] | None:

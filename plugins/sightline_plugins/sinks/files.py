@@ -72,7 +72,7 @@ class StreamFile:
 
     With a `degradation`, an error stops nothing: lines are lost, and two seconds later it tries again, after the last
     complete line, or at once if `make_room` made room. Without one, the error is raised, and nothing is written after
-    it. `locked` files are seen by other processes to be in use. Used by one thread.
+    it. Used by one thread.
     """
 
     def __init__(
@@ -83,11 +83,9 @@ class StreamFile:
         header: bytes = b"",
         degradation: Degradation | None = None,
         make_room: Callable[[], bool] | None = None,
-        locked: bool = False,
     ) -> None:
         self._path = path
         self._make_room = make_room
-        self._locked = locked
         self._outputs = outputs
         self._header = header
         self._degradation = degradation
@@ -148,8 +146,6 @@ class StreamFile:
                 file = self._outputs.open_lines(self._path)
             else:
                 file = self._outputs.open_again(self._path, whole_bytes=whole_bytes)
-            if self._locked:
-                file.lock()
             self._file = file
         if self._header and not file.whole_bytes:
             file.write(self._header)
@@ -177,7 +173,6 @@ class RotatingFile:
                 header=self._header,
                 degradation=self._degradation,
                 make_room=self._files.make_room,
-                locked=True,
             )
             self._current = (path, file, self._files.period())
         path, file, _ = self._current

@@ -215,7 +215,6 @@ class ParquetSink(Sink):
             header=schema_bytes(schema),
             degradation=self._degradation,
             make_room=self._retention.make_room,
-            locked=True,
         )
         period = Period(self._rotate.every, clock=self._site.clock)
         return _Part(partition, path, file, schema, period)

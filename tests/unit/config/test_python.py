@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sightline import Pipeline
 from sightline.errors import ConfigurationError
 from sightline_plugins.infer.detect import Detect
 from sightline_plugins.rules.lines import Lines
+from sightline_plugins.rules.zones import Zones
+from sightline_plugins.sinks.jsonl import Jsonl
 from sightline_plugins.sources.images.element import Images
 from sightline_plugins.track.track import Track
 
@@ -60,3 +64,32 @@ def test_options_are_given_by_name() -> None:
 
     with pytest.raises(TypeError, match=r"Track takes its options by name"):
         make("adaptive")
+
+
+def test_paths_and_numbers_of_numpy_are_taken_as_yaml_holds_them() -> None:
+    corners = [[0.25, 0.25], [0.75, 0.25], [0.75, 0.75]]
+
+    assert Jsonl(path=Path("out/{stream}.jsonl")) == Jsonl(path="out/{stream}.jsonl")
+    assert Detect(model="x", confidence=np.float32(0.5)) == Detect(model="x", confidence=0.5)
+    assert Zones.model_validate({"a": {"polygon": np.array(corners)}}) == Zones.model_validate(
+        {"a": {"polygon": corners}}
+    )
+    made = Pipeline(sources={}, steps=[{"jsonl": {"path": Path("a.jsonl")}}], keep_running=True)
+    assert made.description == Pipeline(sources={}, steps=[Jsonl(path="a.jsonl")], keep_running=True).description
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (print, "pipeline.1: a function is no step: name it, as in Apply("),
+        (
+            {"track": {"max_lost": object()}},
+            "pipeline.1: a configuration holds texts, numbers, lists and mappings, not obj",
+        ),
+    ],
+)
+def test_a_step_that_yaml_could_not_hold_is_a_mistake_with_its_place(step: object, told: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        Pipeline(sources={"a": {"pattern": "bars"}}, steps=["track", step])  # type: ignore[list-item]
+
+    assert told in str(raised.value)

@@ -77,6 +77,23 @@ def test_what_is_read_is_never_written(tmp_path: Path, name: str) -> None:
     assert model.read_bytes() == b"weights"
 
 
+def test_what_another_run_writes_is_neither_emptied_nor_written(tmp_path: Path) -> None:
+    path = tmp_path / "gate.jsonl"
+    first = Outputs(tmp_path).open_lines(path)
+    first.write(b"one\n")
+    other = Outputs(tmp_path)
+
+    for attempt in (other.open_lines, other.open_binary, lambda path: other.open_again(path, whole_bytes=0)):
+        with pytest.raises(OutputError, match=r"gate\.jsonl: another run is writing it; end that run, or name another"):
+            attempt(path)
+    assert path.read_bytes() == b"one\n"
+
+    first.close()
+    with other.open_binary(path) as again:
+        again.write(b"two\n")
+    assert path.read_bytes() == b"two\n"
+
+
 def without_attributes(*_: object, **__: object) -> bytes:
     raise OSError(95, "Operation not supported")
 
