@@ -257,9 +257,13 @@ class QueueWatch(StandingWatch[QueueArea, QueueTally]):
         return RuleEvent("served", self.name, data)
 
     def _longest_wait(self, frame: AreaFrame) -> int:
-        """Return how long the one has waited who came first, of those who still wait."""
+        """Return how long the one has waited who came first, of those who still wait.
+
+        Who was seen outside may come back: that ends no wait that is too long already, and makes none too long.
+        """
+        elsewhere = NOBODY if self._slow.is_on or not frame.missing else frame.outside()
         for track_id, stay in frame.stays.items():
-            if track_id in self._joined and track_id not in self._served:
+            if track_id in self._joined and track_id not in self._served and track_id not in elsewhere:
                 return frame.now_ns - stay.entered_ns
         return 0
 

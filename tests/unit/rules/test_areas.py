@@ -130,6 +130,25 @@ def test_an_exit_can_be_an_area_outside_the_queue() -> None:
     ]
 
 
+def test_who_has_stepped_out_makes_no_wait_too_long() -> None:
+    queue = rule(Queue, exit=RIGHT, wait_limit="800ms")
+    walks = {1: path([IN] * 6 + [OUT] * 24), 2: dict.fromkeys(range(2, 30), IN)}
+    assert told(queue, scene(walks, frames=30)) == [(10, "long", None), (11, "gave_up", 1)], "2 has waited 0.8 s at 10"
+
+
+def test_a_step_outside_does_not_end_a_wait_that_is_too_long() -> None:
+    queue = rule(Queue, exit=RIGHT, wait_limit="800ms")
+    walks = {1: path([IN] * 10 + [OUT] * 3 + [IN] * 7 + [OUT] * 10)}
+    expected = [(8, "long", None), (25, "gave_up", 1), (25, "short", None)]
+    assert told(queue, scene(walks, frames=30)) == expected
+
+
+def test_who_is_hidden_goes_on_waiting() -> None:
+    queue = rule(Queue, exit=RIGHT, wait_limit="800ms")
+    walks = {1: {frame: IN for frame in range(20) if not 6 <= frame < 10}}
+    assert told(queue, scene(walks, frames=20)) == [(8, "long", None)]
+
+
 def test_who_passes_without_standing_has_not_queued() -> None:
     walks = {1: path([(25.0 + 5 * number, 50.0) for number in range(11)] + [OUT] * 9), 2: path([IN] * 11 + [OUT] * 9)}
     assert told(rule(Queue, speed=0.2), scene(walks, frames=20)) == [(16, "served", 2)]
