@@ -607,3 +607,58 @@ class EventDetails(BaseModel):
     )
     crop: bool = Field(description="Whether there is an image of the object.")
     clips: list[EventClip]
+
+
+class Understood(BaseModel):
+    """What the words of a search were understood as; null where any will do."""
+
+    words: str = Field(description="What is compared with how tracks look.")
+    streams: list[str] | None
+    labels: list[str] | None
+    since: str | None = Field(description="RFC 3339.")
+    until: str | None
+    daily: list[str] | None = Field(description="A part of every day: two times such as `22:00`.")
+    text: str = Field(description="All of it in one line.")
+
+
+class TrackFound(BaseModel):
+    """A track that was found."""
+
+    id: int = Field(description="In the index; what `like` takes.")
+    score: float | None = Field(
+        description="The cosine of the track and what was searched for: it orders the tracks of one search. Null where"
+        " only filters were given."
+    )
+    stream: str
+    track_id: int
+    label: str
+    attributes: dict[str, Scalar]
+    confidence: float
+    start: str | None = Field(description="The time of day, RFC 3339 in UTC; null where it is not known.")
+    end: str | None
+    start_seconds: float = Field(description="In the time of the stream.")
+    end_seconds: float
+    frame: int = Field(description="The frame with the best image of it, from 0.")
+    box: BoxXyxy = Field(description="Its box on that frame, in pixels.")
+    image: str | None = Field(description="Where its image is (JPEG); null where there is none, or it is withheld.")
+
+
+class SearchAnswer(BaseModel):
+    """The tracks that fit best, the best first."""
+
+    step: str = Field(description="The id of the step whose index was searched.")
+    understood: Understood
+    fitting: int = Field(description="How many tracks fit the filters.")
+    without_time: int = Field(description="How many were left out because their time of day is not known.")
+    images_withheld: bool = Field(
+        description="Whether images are not shown because a later step hides something, as `privacy` does."
+    )
+    tracks: list[TrackFound]
+
+
+class TrackDetails(BaseModel):
+    """A track of an index, and what else shows it."""
+
+    track: TrackFound
+    clips: list[EventClip] = Field(description="Recordings that have some of it, and where in them it begins.")
+    events: list[EventRecord] = Field(description="Events that are about it, the newest first.")

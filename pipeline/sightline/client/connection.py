@@ -99,6 +99,7 @@ class Connection:
         *,
         json: object = msgspec.UNSET,
         yaml: str | None = None,
+        image: bytes | None = None,
         if_match: str | None = None,
         prove_seconds: float | None = None,
         query: Query | None = None,
@@ -111,6 +112,8 @@ class Connection:
             headers["If-Match"] = if_match if if_match == "*" else f'"{if_match}"'
         if yaml is not None:
             headers["Content-Type"], body = "application/yaml", yaml.encode()
+        elif image is not None:
+            headers["Content-Type"], body = _image_type(image), image
         elif json is not msgspec.UNSET:
             headers["Content-Type"], body = "application/json", msgspec.json.encode(json)
         return self._answer(
@@ -191,6 +194,12 @@ class Connection:
         cause = getattr(error, "reason", None) or error
         text = str(cause).partition("): ")[2] or str(cause)  # without the object of the library
         return Unreachable(f"{self.url} does not answer: {text}")
+
+
+def _image_type(image: bytes) -> str:
+    """The media type of an encoded image by its first bytes; what is something else is for the server to refuse."""
+    known = {b"\x89PNG": "image/png", b"RIFF": "image/webp", b"BM": "image/bmp"}
+    return next((name for beginning, name in known.items() if image.startswith(beginning)), "image/jpeg")
 
 
 def _checked_url(url: str) -> str:

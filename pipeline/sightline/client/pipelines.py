@@ -35,9 +35,11 @@ from sightline.api import (
     RecordingInfo,
     RuleInfo,
     Saved,
+    SearchAnswer,
     SourceSample,
     StreamInfo,
     SystemState,
+    TrackDetails,
     Verdict,
     Version,
 )
@@ -425,6 +427,53 @@ class PipelineClient:
     def recording(self, recording_id: int) -> bytes:
         """The file of a recording, as it is now."""
         return self._connection.read(self._below("recordings", str(recording_id), "file")).content
+
+    def find_tracks(
+        self,
+        text: str = "",
+        *,
+        like: int | bytes | None = None,
+        streams: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        start: datetime | None = None,
+        to: datetime | None = None,
+        timezone: str | None = None,
+        limit: int = 20,
+        threshold: float | None = None,
+        step: str | None = None,
+    ) -> SearchAnswer:
+        """The tracks of `search_index` that fit words best ("red car yesterday evening"), the best first.
+
+        `like` is the `id` of a track that others shall look like, or an encoded image (JPEG, PNG), which needs the role
+        operator. `streams`, `labels`, `start` and `to` go before what the text says; `timezone` is that of times in it.
+        Tracks with a lower score than `threshold` are left out. `step` is the id of the step, where there are several.
+        """
+        query: Query = {
+            "text": text,
+            "like": like if isinstance(like, int) else None,
+            "stream": streams,
+            "label": labels,
+            **_span(start, to),
+            "timezone": timezone,
+            "limit": limit,
+            "threshold": threshold,
+            "step": step,
+        }
+        if isinstance(like, bytes):
+            answer = self._connection.write("POST", self._below("search"), query=query, image=like)
+        else:
+            answer = self._connection.read(self._below("search"), query=query)
+        return _typed(SearchAnswer, answer)
+
+    def track(self, track_id: int, *, step: str | None = None) -> TrackDetails:
+        """A track that was found, by its `id`, with the recordings and events that show it."""
+        answer = self._connection.read(self._below("search", "tracks", str(track_id)), query={"step": step})
+        return _typed(TrackDetails, answer)
+
+    def track_image(self, track_id: int, *, step: str | None = None) -> bytes:
+        """The image of a track, by its `id`, as JPEG. Raises NotFound without one."""
+        below = self._below("search", "tracks", str(track_id), "image.jpg")
+        return self._connection.read(below, query={"step": step}).content
 
     def events(
         self,

@@ -46,6 +46,7 @@ from sightline.server.policy import Policy
 from sightline.server.recordings import Recordings
 from sightline.server.refusals import ANSWERS, PROBLEM, REFUSALS
 from sightline.server.serving import Certificate, ServerThread
+from sightline.server.track_search import TrackSearches
 
 if TYPE_CHECKING:
     from typing import Self
@@ -127,6 +128,7 @@ def application_of(pipeline: Pipeline, options: ServerOptions) -> tuple[FastAPI,
         live=live,
         event_images=None if encode is None else _event_images(pipeline, encode, store=store, epoch=feed.epoch),
         recordings=recordings,
+        tracks=TrackSearches(pipeline),
         logs=logs,
         disks=DiskSurvey(pipeline.outputs_root),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightline_plugins.search.searching import FoundTrack, SearchResult, TrackSearch, search
+    from sightline.graph.track_search import FoundTrack, SearchResult
+    from sightline_plugins.search.searching import TrackSearch, search
 
 __all__ = ["FoundTrack", "SearchResult", "TrackSearch", "search"]
 

@@ -198,7 +198,10 @@ def read_mark(connection: sqlite3.Connection, path: Path) -> EncoderMark:
 
 
 def open_index(path: Path, *, for_writing: bool = False) -> sqlite3.Connection:
-    """Open the file of an index that is there. Raises ConfigurationError for one that is missing or something else."""
+    """Open the file of an index that is there, for one thread at a time.
+
+    Raises ConfigurationError for one that is missing or something else.
+    """
     if not path.is_file():
         raise ConfigurationError(
             f"there is no index {path}: run a pipeline with the step `search_index`, or name it with --in"
@@ -206,7 +209,11 @@ def open_index(path: Path, *, for_writing: bool = False) -> sqlite3.Connection:
     mode = "rw" if for_writing else "ro"
     try:
         connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
+            f"{path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
         )
     except sqlite3.Error as error:
         raise ConfigurationError(f"{path} cannot be opened: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field
@@ -17,6 +18,8 @@ from sightline.media.time import Duration
 from sightline_plugins.sinks.files import path_problems
 
 if TYPE_CHECKING:
+    from sightline.graph import Outputs
+    from sightline_plugins.search.finder import IndexFinder
     from sightline_plugins.search.indexer import Indexer
 
 
@@ -110,3 +113,9 @@ class SearchIndex(Element):
         from sightline_plugins.search.indexer import Indexer
 
         return Indexer(self, site)
+
+    def track_finder(self, outputs: Outputs) -> IndexFinder:
+        """Return what searches the file of this step."""
+        from sightline_plugins.search.finder import IndexFinder
+
+        return IndexFinder(outputs.path(self.path), encoder=Path(self.encoder))

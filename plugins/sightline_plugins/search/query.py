@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, time
+from datetime import datetime
 
+from sightline.graph.track_search import TrackQuery
 from sightline_plugins.search.moments import read_moments
 
 WORDS_OF_LABELS: dict[str, tuple[str, ...]] = {
@@ -30,46 +30,9 @@ GROUPS = {
 _BEFORE_A_PLACE = r"(?:(?:at|in|on|from|near|by|of)\s+)?(?:the\s+)?(?:camera\s+|stream\s+)?"
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What is asked for. `words` is for the text encoder; `streams` and `labels` are None where any will do.
-
-    `daily` is a part of every day, in the zone of `zone_of`.
-    """
-
-    words: str
-    streams: tuple[str, ...] | None = None
-    labels: tuple[str, ...] | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    daily: tuple[time, time] | None = None
-    zone_of: datetime | None = None
-
-    @property
-    def has_time(self) -> bool:
-        """Whether only tracks of which the time of day is known can fit."""
-        return self.since is not None or self.until is not None or self.daily is not None
-
-    def told(self) -> str:
-        """What was understood, in one line."""
-        parts = []
-        if self.streams is not None:
-            parts.append(f"stream {' or '.join(self.streams)}")
-        if self.labels is not None:
-            parts.append(f"label {' or '.join(self.labels)}")
-        zone = self.zone_of.tzname() if self.zone_of is not None else ""
-        if self.since is not None and self.until is not None:
-            parts.append(f"time {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} ({zone})")
-        if self.daily is not None:
-            parts.append(f"time {self.daily[0]:%H:%M} to {self.daily[1]:%H:%M} of every day ({zone})")
-        if self.words:
-            parts.append(f'words "{self.words}"')
-        return "; ".join(parts) or "everything"
-
-
 def understand(
     text: str, *, streams: Sequence[str], labels: Sequence[str], now: datetime, has_times: bool = True
-) -> Query:
+) -> TrackQuery:
     """Return what a text asks for of these streams and labels; `now` is with the zone that its times are of.
 
     Where no time of day is known (`has_times`), a part of every day ("at night") stays a word for the vector. Raises
@@ -81,7 +44,7 @@ def understand(
     if moments.daily is None or has_times:
         rest = moments.rest
     daily = moments.daily if has_times else None
-    return Query(
+    return TrackQuery(
         rest,
         tuple(found_streams) or None,
         tuple(_labels(rest, labels)) or None,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime, time, tzinfo
 from pathlib import Path
 from types import TracebackType
@@ -14,55 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import ConfigurationError, ModelError
+from sightline.graph.track_search import FoundTrack, SearchResult, TrackQuery
 from sightline_plugins.search.database import EncoderMark, forget, names, open_index, read_mark
 from sightline_plugins.search.encoders import EncoderFolder, ImageEncoder, TextEncoder
-from sightline_plugins.search.query import Query, understand
+from sightline_plugins.search.query import understand
 from sightline_plugins.search.vectors import UNKNOWN_TIME, Mask, TrackVectors
 
 _DETAILS = (
     "pipeline", "stream", "track_id", "label", "confidence", "frame", "start_pts_ns", "end_pts_ns", "start_ns",
-    "end_ns", "x1", "y1", "x2", "y2", "attributes", "image",
+    "end_ns", "x1", "y1", "x2", "y2", "attributes", "added_ns", "image",
 )  # fmt: skip
 _SECOND = 1_000_000_000
 _DAY_SECONDS = 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class FoundTrack:
-    """A track that was found. `score` is the cosine of its vector and what was searched for, None without words.
-
-    `start_seconds` and `end_seconds` are in the stream's own time; `start` and `end` are times of day, None where they
-    are not known. `xyxy` is its box in `frame`, in pixels; `image` a JPEG of it, if the index keeps images.
-    """
-
-    id: int
-    score: float | None
-    pipeline: str
-    stream: str
-    track_id: int
-    label: str
-    confidence: float
-    frame: int
-    start_seconds: float
-    end_seconds: float
-    start: datetime | None
-    end: datetime | None
-    xyxy: tuple[float, float, float, float]
-    attributes: Mapping[str, Any]
-    image: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """What was understood, how many tracks fitted its filters, and the best of them, the best first.
-
-    `without_time` is how many tracks were left out because their time of day is not known.
-    """
-
-    query: Query
-    fitting: int
-    without_time: int
-    tracks: tuple[FoundTrack, ...]
 
 
 def search(path: str | Path, text: str = "", **options: Any) -> SearchResult:
@@ -113,7 +75,7 @@ class TrackSearch:
         self._loaded = TrackVectors.load(self._connection, dimensions=self._mark.dimensions)
         return len(self._loaded.ids)
 
-    def understand(self, text: str, *, now: datetime | None = None, zone: tzinfo | None = None) -> Query:
+    def understand(self, text: str, *, now: datetime | None = None, zone: tzinfo | None = None) -> TrackQuery:
         """Return what a text asks for. Raises ConfigurationError for a time that there is not."""
         connection = self._connection
         has_times = connection.execute("SELECT 1 FROM tracks WHERE start_ns IS NOT NULL LIMIT 1").fetchone() is not None
@@ -130,6 +92,8 @@ class TrackSearch:
         *,
         count: int = 10,
         like: npt.NDArray[np.uint8] | None = None,
+        like_track: int | None = None,
+        least_score: float | None = None,
         streams: Sequence[str] | None = None,
         labels: Sequence[str] | None = None,
         since: datetime | None = None,
@@ -140,13 +104,14 @@ class TrackSearch:
         """Return the tracks that fit best.
 
         Filters are those of the text, and those given beside it, which go before. `like` is an image (height, width,
-        3), RGB: tracks that look like it. With words and an image, the mean of both counts. Without either, the newest
-        tracks that fit. `zone` is that of times in the text (default: this machine's).
+        3), RGB: tracks that look like it; `like_track` the `id` of a track: others that look like that one. With words
+        and an image or a track, the mean counts. Without any, the newest tracks that fit. Tracks with a lower score
+        than `least_score` are left out. `zone` is that of times in the text (default: this machine's).
 
         Raises ConfigurationError, ModelError for an encoder that is not there or another one, and MissingExtra.
         """
         query = self.understand(text, now=now, zone=zone)
-        query = Query(
+        query = TrackQuery(
             query.words,
             query.streams if streams is None else tuple(streams),
             query.labels if labels is None else tuple(labels),
@@ -155,15 +120,20 @@ class TrackSearch:
             query.daily,
             query.zone_of,
         )
-        vector = self._vector(query.words, like)
+        vector = self._vector(query.words, like, like_track)
         tracks, mask, without_time = self._fitting(query)
+        if like_track is not None:
+            mask &= tracks.ids != like_track
         if vector is None:
             rows = np.flatnonzero(mask)[::-1][:count]
             scores: list[float | None] = [None] * len(rows)
         else:
             rows, cosines = tracks.nearest(vector, count=count, mask=mask)
+            if least_score is not None:
+                rows, cosines = rows[cosines >= least_score], cosines[cosines >= least_score]
             scores = [round(float(cosine), 4) for cosine in cosines]
-        found = [self._track(int(tracks.ids[row]), score, zone) for row, score in zip(rows, scores, strict=True)]
+        ids = map(int, tracks.ids[rows])
+        found = (self.track(row, score=score, zone=zone) for row, score in zip(ids, scores, strict=True))
         known = tuple(track for track in found if track is not None)
         return SearchResult(query, int(mask.sum()), without_time, known)
 
@@ -174,7 +144,9 @@ class TrackSearch:
             if encoder is not None:
                 encoder.close()
 
-    def _vector(self, words: str, like: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.float32] | None:
+    def _vector(
+        self, words: str, like: npt.NDArray[np.uint8] | None, like_track: int | None
+    ) -> npt.NDArray[np.float32] | None:
         """The vector (D,) that is searched for; None where only filters are."""
         parts = []
         if words:
@@ -185,6 +157,11 @@ class TrackSearch:
             if self._image_encoder is None:
                 self._image_encoder = ImageEncoder(self._encoder_files())
             parts.append(self._image_encoder.encode(like))
+        if like_track is not None:
+            found = self._connection.execute("SELECT factor, vector FROM tracks WHERE id = ?", (like_track,)).fetchone()
+            if found is None:
+                raise ConfigurationError(f"there is no track with the id {like_track}: it may have been deleted")
+            parts.append(np.frombuffer(found[1], np.int8).astype(np.float32) * np.float32(found[0]))
         if not parts:
             return None
         mean = np.mean(parts, axis=0)
@@ -210,7 +187,7 @@ class TrackSearch:
             self._files = files
         return self._files
 
-    def _fitting(self, query: Query) -> tuple[TrackVectors, Mask, int]:
+    def _fitting(self, query: TrackQuery) -> tuple[TrackVectors, Mask, int]:
         """The tracks in memory, which of them fit (N,), and how many were left out for want of a time of day."""
         where, values = condition(query)
         tracks = self._loaded
@@ -229,8 +206,8 @@ class TrackSearch:
             (without_time,) = self._connection.execute(text).fetchone()
         return tracks, mask, without_time
 
-    def _track(self, row: int, score: float | None, zone: tzinfo | None) -> FoundTrack | None:
-        """What is known of a track; None if it was deleted since its vector was read."""
+    def track(self, row: int, *, score: float | None = None, zone: tzinfo | None = None) -> FoundTrack | None:
+        """Return what is known of the track with an `id`; None if there is none (any more)."""
         text = f"SELECT {', '.join(_DETAILS)} FROM tracks WHERE id = ?"  # noqa: S608 - our own names
         found = self._connection.execute(text, (row,)).fetchone()
         if found is None:
@@ -249,13 +226,14 @@ class TrackSearch:
             end_seconds=known["end_pts_ns"] / _SECOND,
             start=_moment(known["start_ns"], zone),
             end=_moment(known["end_ns"], zone),
+            added=datetime.fromtimestamp(known["added_ns"] / _SECOND, UTC).astimezone(zone),
             xyxy=(known["x1"], known["y1"], known["x2"], known["y2"]),
             attributes=json.loads(known["attributes"]) if known["attributes"] else {},
             image=known["image"],
         )
 
 
-def condition(query: Query) -> tuple[str, tuple[Any, ...]]:
+def condition(query: TrackQuery) -> tuple[str, tuple[Any, ...]]:
     """Return the filters of a query, but for parts of the day, as a condition of SQL and its values."""
     parts, values = ["1"], list[Any]()
     for column, chosen in (("stream", query.streams), ("label", query.labels)):
@@ -271,7 +249,7 @@ def condition(query: Query) -> tuple[str, tuple[Any, ...]]:
     return " AND ".join(parts), tuple(values)
 
 
-def forget_tracks(path: str | Path, query: Query, *, ids: Sequence[int] | None = None) -> int:
+def forget_tracks(path: str | Path, query: TrackQuery, *, ids: Sequence[int] | None = None) -> int:
     """Delete the tracks that fit the filters of a query, or those with these ids, for good; return how many.
 
     Words do not choose what is deleted: a score is no certainty. Raises ConfigurationError for a query without a

@@ -7,8 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from sightline.graph.track_search import TrackQuery
 from sightline_plugins.search.moments import UnclearTime
-from sightline_plugins.search.query import Query, understand
+from sightline_plugins.search.query import understand
 
 NOW = datetime(2026, 11, 26, 10, 30, tzinfo=ZoneInfo("Europe/Berlin"))
 STREAMS = ("gate", "back-yard", "yard")
@@ -35,7 +36,7 @@ SPANS = {
 }
 
 
-def asked(text: str, *, has_times: bool = True) -> Query:
+def asked(text: str, *, has_times: bool = True) -> TrackQuery:
     return understand(text, streams=STREAMS, labels=LABELS, now=NOW, has_times=has_times)
 
 

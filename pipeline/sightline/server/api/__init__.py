@@ -20,6 +20,7 @@ from sightline.server.api import (
     pipelines,
     recordings,
     rules,
+    search,
     session,
     sources,
     streams,
@@ -49,6 +50,7 @@ def routers_of(served: Served) -> Iterator[APIRouter]:
         analytics,
         event_details,
         recordings,
+        search,
         system,
     ):
         yield note_roles(part.router_of(served))

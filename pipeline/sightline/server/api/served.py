@@ -33,6 +33,7 @@ from sightline.server.policy import Policy
 from sightline.server.recordings import Recordings
 from sightline.server.resources import CpuMeter
 from sightline.server.source_tests import SourceTests
+from sightline.server.track_search import TrackSearches
 
 if TYPE_CHECKING:
     from typing import Self
@@ -73,6 +74,7 @@ class Served:
     live: LiveVideo | None
     event_images: EventImages | None
     recordings: Recordings
+    tracks: TrackSearches
     logs: LogRing
     disks: DiskSurvey
     questions: Turns = field(default_factory=Turns)
@@ -93,6 +95,7 @@ class Served:
         """Take down nothing more; harmless when called again."""
         if self.event_images is not None:
             self.event_images.close()
+        self.tracks.close()
         self.history.close()
         self.logs.close()
 

@@ -31,14 +31,29 @@ CSV: dict[int | str, dict[str, Any]] = {
 
 
 class Turns:
-    """Asks questions in a thread, one at a time and with a rest between two; in one event loop."""
+    """Asks questions in a thread, one at a time and with a rest between two; in one event loop.
 
-    def __init__(self) -> None:
+    With `most_waiting`, a question is refused (429) while so many wait already.
+    """
+
+    def __init__(self, *, most_waiting: int | None = None) -> None:
         self._lock = asyncio.Lock()
         self._rested_at = 0.0
+        self._most_waiting = most_waiting
+        self._waiting = 0
 
     async def ask(self, question: Callable[[], Result]) -> Result:
         """Return the answer. Raises Refused."""
+        if self._most_waiting is not None and self._waiting >= self._most_waiting:
+            text = f"{self._waiting} questions wait already: ask again later"
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, text, {"Retry-After": "1"})
+        self._waiting += 1
+        try:
+            return await self._answer(question)
+        finally:
+            self._waiting -= 1
+
+    async def _answer(self, question: Callable[[], Result]) -> Result:
         loop = asyncio.get_running_loop()
         async with self._lock:
             await asyncio.sleep(max(0.0, self._rested_at - loop.time()))

@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from sightline_plugins.search.searching import FoundTrack, SearchResult
+    from sightline.graph.track_search import FoundTrack, SearchResult
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sightline_plugins.search.searching import FoundTrack
+from sightline.graph.track_search import FoundTrack
 
 Image = npt.NDArray[np.uint8]
 

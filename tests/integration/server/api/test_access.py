@@ -21,6 +21,7 @@ NAMES = {
     "tag": "abc",
     "inspection": "none",
     "image": "frame.png",
+    "track": "1",
 }
 
 
