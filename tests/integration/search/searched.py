@@ -44,7 +44,7 @@ def searched(folder: Path, *, steps: list[Any] | None = None, seconds: float = 5
     """Run a clip through `search_index` and the steps, and serve it; SIGHTLINE_TOKENS names the file of tokens."""
     boxes = folder / "street.jsonl"
     write_boxes_of_mot(REPOSITORY / "sample_videos/street.mot.txt", stream="street", path=boxes)
-    before = [
+    before: list[Any] = [
         {"replay": {"path": str(boxes), "ids": True}},
         {"search_index": {"path": "tracks.db", "encoder": PAIR}},
     ]

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -200,8 +201,8 @@ def test_a_step_that_has_written_nothing_finds_nothing(tmp_path: Path) -> None:
         ([{"tee": {"a": [{"privacy": {"on": "person", "detector": "replay-1"}}, "INDEX"], "b": ["draw"]}}], True),
     ],
 )
-def test_images_are_shown_only_where_everything_hidden_is_hidden(steps: list[object], shown: bool) -> None:
-    def placed(step: object) -> object:
+def test_images_are_shown_only_where_everything_hidden_is_hidden(steps: list[Any], shown: bool) -> None:
+    def placed(step: Any) -> Any:
         if step == "INDEX":
             return {"search_index": {"path": "tracks.db", "encoder": PAIR}}
         if isinstance(step, dict) and "tee" in step:

@@ -29,7 +29,7 @@ export function address(to, query = {}) {
   return url;
 }
 
-/** Ask, and return the response. Throws ApiError. A body that is no string is sent as JSON. */
+/** Ask, and return the response. Throws ApiError. A body that is neither a string nor a file is sent as JSON. */
 export async function ask(to, { method = "GET", query, body, ifMatch, type, signal, patienceMs = PATIENCE_MS } = {}) {
   const headers = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = type ?? (typeof body === "string" ? "text/plain" : "application/json");
@@ -40,7 +40,7 @@ export async function ask(to, { method = "GET", query, body, ifMatch, type, sign
     response = await fetch(address(to, query), {
       method,
       headers,
-      body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
+      body: body === undefined || typeof body === "string" || body instanceof Blob ? body : JSON.stringify(body),
       signal: signal ? AbortSignal.any([signal, limit]) : limit,
     });
   } catch (error) {

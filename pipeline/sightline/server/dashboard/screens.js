@@ -9,6 +9,7 @@ export const SCREENS = [
   { name: "wall", title: "wall.screen", load: () => import("./screens/wall.js") },
   { name: "camera", under: "wall", load: () => import("./screens/camera.js") },
   { name: "events", title: "events.screen", load: () => import("./screens/events.js") },
+  { name: "search", title: "search.screen", load: () => import("./screens/search.js") },
   { name: "zones", title: "zones.screen", load: () => import("./screens/zones.js") },
   { name: "analytics", title: "analytics.screen", load: () => import("./screens/analytics.js") },
   { name: "cameras", title: "cameras.screen", load: () => import("./screens/cameras.js") },

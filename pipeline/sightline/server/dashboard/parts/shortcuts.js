@@ -10,6 +10,7 @@ const MENU = SCREENS.filter(({ under }) => !under);
 const ARROWS = "← ↑ → ↓";
 const SCREEN_KEYS = [
   ["camera", "shortcuts.camera", [["← →", "shortcuts.cameras"]]],
+  ["search", "search.screen", [["/", "shortcuts.toSearch"], [ARROWS, "shortcuts.moveTrack"], ["Enter", "shortcuts.openTrack"]]],
   ["zones", "zones.screen", [
     [ARROWS, "shortcuts.moveShape"],
     ["Shift, Ctrl", "shortcuts.farAndFine"],

@@ -11,6 +11,7 @@ import { inspect } from "./en/inspect.js";
 import { pipelines } from "./en/pipelines.js";
 import { player } from "./en/player.js";
 import { records } from "./en/records.js";
+import { search } from "./en/search.js";
 import { shell } from "./en/shell.js";
 import { shortcuts } from "./en/shortcuts.js";
 import { system } from "./en/system.js";
@@ -18,7 +19,7 @@ import { wall } from "./en/wall.js";
 import { zones } from "./en/zones.js";
 
 export const LANGUAGE = "en";
-const TEXTS = { analytics, camera, cameras, configuration, events, fields, graph, inspect, pipelines, player, records, shell, shortcuts, system, wall, zones };
+const TEXTS = { analytics, camera, cameras, configuration, events, fields, graph, inspect, pipelines, player, records, search, shell, shortcuts, system, wall, zones };
 
 /** The text of a screen: `t("wall.lost", {name: "gate"})`; `{name}` in it stands for the value. */
 export function t(key, values = {}) {
