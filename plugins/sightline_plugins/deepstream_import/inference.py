@@ -52,6 +52,7 @@ _INPUT = ("size", "color", "fit", "align", "resize", "pad", "mean", "scale")
 _OF_CLASSIFIERS = ("attribute", "attributes")
 _CLUSTERINGS = {"0": "groupRectangles", "1": "DBSCAN", "3": "DBSCAN, then NMS"}
 _GROUPING = ("eps", "group-threshold", "minBoxes", "dbscan-min-score")
+_THRESHOLDS = ("threshold", "pre-cluster-threshold", "post-cluster-threshold")
 _WITHOUT_GROUPS, _WITH_IOU = ("2", "4"), ("2", "3")
 _NEAREST_BY_DEFAULT = ("", "6")
 _FILTERS = ("0", "1")
@@ -313,7 +314,7 @@ def _step(model: Model, app: Settings, imported: Import, *, secondary: bool) -> 
     elif "interval" in (owner := _either(model, app, "interval")):
         text = "it runs on objects, not on frames" if secondary else "it runs on every frame"
         owner.note("interval", Outcome.NO_EFFECT, text)
-    options |= card
+    options |= card | _thresholds(model, task)
     if model.resize is not None:
         options["resize"] = model.resize
     if imported.compat:
@@ -373,6 +374,19 @@ def _given_by_card(model: Model) -> dict[str, Any]:
     for key, option in _CARD_KEYS.items():
         if key in model.settings and (option in own or option in own_input):
             model.settings.note(key, Outcome.NO_EFFECT, "the card beside the model goes before it")
+    return found
+
+
+def _thresholds(model: Model, task: str) -> dict[str, Any]:
+    """Return the thresholds that a detector's file gives: those of the application, which go before a card."""
+    sections = model.configuration.plain() if task == "detect" else {}
+    classes = {name: keys for name, keys in sections.items() if name.startswith(_CLASS)}
+    found: dict[str, Any] = {}
+    if any(key in keys for keys in classes.values() for key in _THRESHOLDS):
+        found |= {key: model.card[key] for key in ("confidence", "class_confidence") if key in model.card}
+    nms = model.card.get("nms", {})
+    if "iou" in nms and "nms-iou-threshold" in classes.get(f"{_CLASS}all", {}):
+        found["iou"] = nms["iou"]
     return found
 
 

@@ -141,6 +141,28 @@ def test_models_go_into_the_store_with_their_cards(
     assert mistakes_of(world / "four_files--store.yaml") == []
 
 
+@pytest.mark.parametrize("options", [(), ("--store",)])
+def test_thresholds_of_the_file_go_before_a_card_beside_the_model(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], repository: Path
+) -> None:
+    monkeypatch.setenv("SIGHTLINE_MODELS", str(tmp_path / "store"))
+    folder = world / f"carded{len(options)}"
+    folder.mkdir()
+    for suffix in ("onnx", "yaml"):
+        (folder / f"street.{suffix}").symlink_to(repository / "models" / f"street.{suffix}")
+    thresholds = "[class-attrs-all]\npre-cluster-threshold=0.4\nnms-iou-threshold=0.5\n[class-attrs-2]\nthreshold=0.7\n"
+    (folder / "app.txt").write_text(
+        "[property]\nonnx-file=street.onnx\nlabelfile-path=../labels.txt\ncluster-mode=2\n" + thresholds
+    )
+
+    pipeline, _ = imported(world, f"{folder.name}/app.txt", *options)
+
+    detect = options_of(pipeline, "detect")
+    given = {"confidence": 0.4, "class_confidence": {"car": 0.7}, "iou": 0.5}
+    assert {key: detect[key] for key in given} == given
+    assert "color" not in detect, "the card has it"
+
+
 def test_two_models_with_one_id_are_two_steps(world: Path) -> None:
     models = {"primary-gie": "detector.txt", "secondary-gie0": "colours.txt"}
     text = "".join(f"[{name}]\nconfig-file=../four_files/{file}\n" for name, file in models.items())
