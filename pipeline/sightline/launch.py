@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sightline.devices.discovery import take_device
 from sightline.errors import ConfigurationError
@@ -20,7 +21,7 @@ from sightline.runtime.scheduling.link import Item, Link
 from sightline.runtime.scheduling.node import Probe
 from sightline.runtime.scheduling.order import BatchOrder
 from sightline.runtime.sources.supervisor import Limits
-from sightline.runtime.tracing import Telemetry
+from sightline.runtime.tracing import MakeTelemetry
 from sightline.runtime.watchdog import Watch
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Launch:
         """Make the run. Raises DeviceUnavailable, and ConfigurationError for what several processes cannot do."""
         if description.process_count > 1:
             return self._in_several(description, around, watches)
+        telemetry = _telemetry_of(description)
         return Runner(
             description,
             device=take_device(description.device, given=around.gpus),
@@ -72,7 +74,7 @@ class Launch:
             watches=watches,
             on_events=around.listeners.on_events,
             on_batch=around.listeners.on_batch,
-            telemetry=_telemetry_of(description, post=around.post),
+            telemetry=None if telemetry is None else telemetry(post=around.post),
             fresh=self.fresh,
             record=None if self.record is None else os.fspath(self.record),
             order=self.order,
@@ -93,6 +95,7 @@ class Launch:
         for what, is_wanted in refused.items():
             if is_wanted:
                 raise ConfigurationError(f"{what} when the pipeline runs in several processes: leave `processes` out")
+        telemetry = _telemetry_of(description, sample=0.0)
         return ProcessRunner(
             description,
             count=description.process_count,
@@ -104,13 +107,25 @@ class Launch:
             watches=watches,
             on_events=around.listeners.on_events,
             on_batch=around.listeners.on_batch,
+            telemetry=None if telemetry is None else telemetry(post=around.post),
+            traces=_traces_of_workers(description),
             fresh=self.fresh,
         )
 
 
-def _telemetry_of(description: PipelineDescription, *, post: Callable[[Message], None]) -> Telemetry | None:
-    if description.telemetry is None:
+def _telemetry_of(description: PipelineDescription, **instead: Any) -> MakeTelemetry | None:
+    """Return what makes the telemetry of a run, with some options `instead` of those of its description."""
+    options = description.telemetry
+    if options is None:
         return None
     from sightline.telemetry.run import RunTelemetry
 
-    return RunTelemetry(description.telemetry, pipeline=description.name, post=post)
+    return partial(RunTelemetry, options.model_copy(update=instead), pipeline=description.name)
+
+
+def _traces_of_workers(description: PipelineDescription) -> MakeTelemetry | None:
+    """Return what makes the telemetry of a worker, which traces its own frames; None when no frame is traced."""
+    options = description.telemetry
+    if options is None or not options.sample:
+        return None
+    return _telemetry_of(description, metrics=False, max_rate=options.max_rate / description.process_count)

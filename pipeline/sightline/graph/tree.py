@@ -164,8 +164,8 @@ class PipelineDescription(Described):
         return wanted if self.stays else max(1, min(wanted, len(self.sources)))
 
     def against_processes(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """What cannot be part of a pipeline in several processes, and why: `("pipeline", ID)` of a step,
-        `("sources", NAME)` and `("telemetry",)`.
+        """What cannot be part of a pipeline in several processes, and why: `("pipeline", ID)` of a step and
+        `("sources", NAME)`.
         """
         for element_id, element in self.elements():
             if (reason := element.reason_against_processes()) is not None:
@@ -173,8 +173,6 @@ class PipelineDescription(Described):
         for name, source in self.sources.items():
             if (reason := source.reason_against_processes()) is not None:
                 yield ("sources", name), reason
-        if self.telemetry is not None:
-            yield ("telemetry",), "telemetry is sent by one process alone"
 
     def elements(self) -> Iterator[tuple[str, Element]]:
         """Every element of the tree with its id, in the order of the description."""

@@ -35,6 +35,8 @@ from sightline.runtime.stats.snapshot import RunLayout, RunView, StreamStatus
 
 BatchListener = Callable[[Batch, Sequence[int]], None]
 """Gets batches that have passed all steps, and the monotonic times (nanoseconds) at which their frames arrived."""
+TELEMETRY_SECONDS = 2.0
+"""How long the end of a run waits for its last telemetry to be sent."""
 STOP_LINGER_NS = 1_000_000_000
 """How long a run that is stopped waits for records to be delivered."""
 

@@ -29,7 +29,7 @@ from sightline.runtime.gpu_memory import too_little_memory
 from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.probation import Probation
 from sightline.runtime.recording.recorder import RunRecorder
-from sightline.runtime.run import STOP_LINGER_NS, BatchListener, Run
+from sightline.runtime.run import STOP_LINGER_NS, TELEMETRY_SECONDS, BatchListener, Run
 from sightline.runtime.run_stats import RunStats
 from sightline.runtime.scheduling.element_totals import Failures
 from sightline.runtime.scheduling.factory import OperatorFactory
@@ -48,9 +48,6 @@ from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunLayout, RunView
 from sightline.runtime.tracing import Telemetry
 from sightline.runtime.watchdog import Watch, Watchdog
-
-_TELEMETRY_SECONDS = 2.0
-"""How long the end of a run waits for its last telemetry to be sent."""
 
 
 class Runner(Run):
@@ -326,7 +323,7 @@ class Runner(Run):
         for name in self._manager.close():
             text = "its input does not answer; it is closed when it does"
             self._post(Message(MessageKind.WARNING, text, stream=name))
-        self._stop_telemetry(seconds=0.0 if self._is_aborted else _TELEMETRY_SECONDS)
+        self._stop_telemetry(seconds=0.0 if self._is_aborted else TELEMETRY_SECONDS)
         report = self._stats.report()
         self._device.let_go()
         return self._conclude(report)

@@ -21,6 +21,7 @@ from threading import Lock, current_thread
 from time import monotonic_ns
 from typing import Protocol
 
+from sightline.graph import Message
 from sightline.media import Frame
 from sightline.runtime.stats.counters import TelemetryStats
 from sightline.runtime.stats.snapshot import RunView
@@ -44,6 +45,14 @@ class Telemetry(Protocol):
 
     def stop(self, *, seconds: float) -> None:
         """Send what waits, for so long at most, and end."""
+        ...
+
+
+class MakeTelemetry(Protocol):
+    """Makes the telemetry of a run, also in a worker process, which it is sent to."""
+
+    def __call__(self, *, post: Callable[[Message], None]) -> Telemetry:
+        """Make it; `post` reports trouble."""
         ...
 
 

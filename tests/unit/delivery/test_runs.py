@@ -89,8 +89,9 @@ def test_a_stream_is_live_and_then_ended(arrived: list[Record]) -> None:
     assert states == ["live", "ended"]
 
 
-def test_an_epoch_is_given_to_streams_that_have_ended_in_pipelines_that_run() -> None:
-    pipeline = Pipeline(sources={}, keep_running=True)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_epoch_is_given_to_streams_that_have_ended_in_pipelines_that_run(processes: int) -> None:
+    pipeline = Pipeline(sources={}, keep_running=True, processes=processes)
     with pytest.raises(ConfigurationError, match="'gate' cannot begin an epoch: start the pipeline first"):
         pipeline.add_source("gate", Pattern(frames=None), epoch=7)
 

@@ -17,6 +17,7 @@ from sightline.redaction import redact
 from sightline.runtime.processes.results import Forward, Results, Send
 from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.counters import StreamStats
+from sightline.runtime.tracing import MakeTelemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Assignment:
     wants_batches: bool = False
     is_on_probation: bool = False
     """Whether a change is on probation when the worker begins."""
+    traces: MakeTelemetry | None = None
+    """What makes the telemetry that traces the frames of the worker."""
 
 
 def forwarding(description: PipelineDescription, forwarded: Mapping[str, int], send: Send) -> PipelineDescription:

@@ -68,12 +68,15 @@ class _WorkerRun:
             limits=assignment.limits,
             on_events=self._send_events if assignment.wants_events else None,
             on_batch=self._send_done,
+            telemetry=None if assignment.traces is None else assignment.traces(post=self._post),
             fresh=assignment.fresh,
             former=assignment.former,
         )
         self._stats: dict[str, StreamStats] = {}
         self._wants_batches = assignment.wants_batches
         self._pending: dict[int, PendingChange] = {}
+        self._leaving: dict[int, StreamStats] = {}
+        """The counts of streams that are being removed, by the numbers of the requests."""
         self._lock, self._failing = Lock(), Lock()
         self._contexts: dict[str, ExitStack] = {}
         self._told_failure: OperatorError | None = None
@@ -114,6 +117,8 @@ class _WorkerRun:
                 del self._pending[number]
             is_waiting = bool(self._pending)
         for number, change in done.items():
+            if (stats := self._leaving.pop(number, None)) is not None:
+                self._channel.send("stream left", stats)  # views do not have it any more
             self._answer(number, change.wait)
         return is_waiting
 
@@ -132,9 +137,12 @@ class _WorkerRun:
 
     def _do(self, number: int, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
         work = self._own_calls.get(name) or getattr(self.runner, name)
+        if name == "remove_source" and (stats := self.runner.streams().get(arguments[0])) is not None:
+            self._leaving[number] = stats
         try:
             answer = work(*arguments, **options)
         except Exception as error:  # noqa: BLE001  raised where it was asked for
+            self._leaving.pop(number, None)
             self._channel.send("answer", (number, None, ToldError.of(error)))
             return
         if isinstance(answer, PendingChange):

@@ -48,6 +48,7 @@ class Inbox:
             "results": self._take_results,
             "stream ended": self._take_stream_end,
             "stream paused": self._take_stream_pause,
+            "stream left": lambda _, stats: self._streams.update([stats]),
             "done": self._take_done,
             "events": self._take_events,
             "view": self._take_view,

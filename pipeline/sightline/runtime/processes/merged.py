@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sightline.runtime.scheduling.element_totals import add_totals
-from sightline.runtime.stats.counters import ElementStats, LinkStats, add_up
+from sightline.runtime.stats.counters import ElementStats, LinkStats, TelemetryStats, add_up
 from sightline.runtime.stats.report import CudaTransfers, Report
 from sightline.runtime.stats.snapshot import ModelRuns, RunView
 
@@ -36,6 +36,7 @@ def folded(earlier: RunView, later: RunView) -> RunView:
         later,
         elements=tuple(add_up(parts) for parts in elements.values()),
         models=_models((earlier.models, later.models)),
+        telemetry=_telemetry((earlier.telemetry, later.telemetry)),
     )
 
 
@@ -46,8 +47,8 @@ def merged_view(
     main: Sequence[ElementStats],
     order: Sequence[str],
 ) -> RunView:
-    """The view of all workers: `head` has the streams, what is delivered, and what belongs to no worker; `main` are the
-    counts of the steps in the main process, and `order` are the ids of all steps.
+    """The view of all workers: `head` has the streams, what is delivered and sent, and what else belongs to no worker;
+    `main` are the counts of the steps in the main process, and `order` are the ids of all steps.
     """
     present = [one.view for one in workers if one.view is not None]
     return replace(
@@ -65,6 +66,7 @@ def merged_view(
         occupancy=_by_step(view.occupancy for view in present),
         gpu_memory=tuple(use for view in present for use in view.gpu_memory),
         comparisons={name: own for view in reversed(present) for name, own in view.comparisons.items()},
+        telemetry=_telemetry((head.telemetry, *(view.telemetry for one in workers for view in one.views))),
     )
 
 
@@ -121,7 +123,15 @@ def merged_report(
         gpu_memory=tuple(use for one in reports for use in one.gpu_memory),
         runs_on={name: place for one in reversed(reports) for name, place in one.runs_on.items()},
         device_reason=next((one.device_reason for one in reports if one.device_reason), head.device_reason),
+        telemetry=_telemetry((head.telemetry, *(view.telemetry for one in workers for view in one.views))),
     )
+
+
+def _telemetry(parts: Iterable[TelemetryStats | None]) -> TelemetryStats | None:
+    present = [one for one in parts if one is not None]
+    if not present:
+        return None
+    return TelemetryStats(**{of.name: sum(getattr(one, of.name) for one in present) for of in fields(TelemetryStats)})
 
 
 def _models(parts: Iterable[Mapping[str, ModelRuns]]) -> dict[str, ModelRuns]:

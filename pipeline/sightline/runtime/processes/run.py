@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,13 +34,13 @@ from sightline.runtime.processes.changes import StepChanges, WorkersProbation, m
 from sightline.runtime.processes.channel import Letter
 from sightline.runtime.processes.inbox import Inbox
 from sightline.runtime.processes.main_steps import MainSteps
-from sightline.runtime.processes.merged import Counted, merged_report, merged_view
 from sightline.runtime.processes.placement import Placement
 from sightline.runtime.processes.share import Share, Watching
 from sightline.runtime.processes.spare import Spare
+from sightline.runtime.processes.stats import ProcessStats
 from sightline.runtime.processes.streams import RunStreams
 from sightline.runtime.processes.worker import WorkerProcess
-from sightline.runtime.run import STOP_LINGER_NS, BatchListener, Run
+from sightline.runtime.run import STOP_LINGER_NS, TELEMETRY_SECONDS, BatchListener, Run
 from sightline.runtime.scheduling.element_totals import Failures
 from sightline.runtime.scheduling.lanes import Rebuilt
 from sightline.runtime.scheduling.rule_findings import EventListener
@@ -50,6 +49,7 @@ from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.counters import StreamStats
 from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunLayout, RunView
+from sightline.runtime.tracing import MakeTelemetry, Telemetry
 from sightline.runtime.watchdog import Watch
 
 _LOOK_SECONDS = 0.5
@@ -71,6 +71,7 @@ class ProcessRunner(Run):
     Each worker is a process with a `Runner` of its own. It decodes, infers, tracks and applies rules. What sinks that
     need results alone would get goes to this process, which has their operators: so files, connections and the outbox
     are those of a run in one process. A worker that fails costs its streams a reconnect, and is started again.
+    `telemetry` sends the metrics of all workers, and `traces` makes what each of them traces its frames with.
     """
 
     def __init__(
@@ -86,19 +87,20 @@ class ProcessRunner(Run):
         watches: Sequence[Watch] = (),
         on_events: EventListener | None = None,
         on_batch: BatchListener | None = None,
+        telemetry: Telemetry | None = None,
+        traces: MakeTelemetry | None = None,
         fresh: bool = False,
     ) -> None:
         super().__init__(description, outputs=outputs, clock=clock, post=post)
         self._mounts, self._limits, self._watches = mounts, limits, watches
         self._on_events, self._on_batch, self._fresh = on_events, on_batch, fresh
+        self._telemetry, self._traces = telemetry, traces
         self._lock, self._stopping = RLock(), Flag()
         self._lost_outputs: dict[str, str] = {}
         self._steps: MainSteps | None = None
         self._changes: StepChanges | None = None
         self._changing = RLock()
         self._inbox: Inbox | None = None
-        self._created_ns, self._begun_ns, self._cpu_begun_ns = clock.monotonic_ns(), 0, 0
-        self._begun_epoch_ns = clock.epoch_ns()
         self._streams = RunStreams(description.sources, clock=clock, post=self._post)
         self._devices = _devices(description.device)
         self._spare = Spare(gpu_share=-(-count // len(self._devices)) if self._devices[0] != "cpu" else 1)
@@ -114,6 +116,18 @@ class ProcessRunner(Run):
         ]
         """The share of each worker."""
         self.probation: WorkersProbation = WorkersProbation(self.shares)
+        self._stats = ProcessStats(
+            name=description.name,
+            devices=self._devices,
+            clock=clock,
+            outputs=outputs,
+            outbox=self._outbox,
+            streams=self._streams,
+            shares=self.shares,
+            main=lambda: self._steps,
+            order=lambda: [name for name, _ in self._description.elements()],
+            telemetry=None if telemetry is None else telemetry.stats,
+        )
         self._ended: set[int] = set()
         self._running = 0
         self._placement: Placement[Share] = Placement(self.shares, description.sources)
@@ -142,7 +156,7 @@ class ProcessRunner(Run):
                 on_events=self._on_events,
                 on_batch=self._on_batch,
             )
-            self._cpu_begun_ns = time.process_time_ns()
+            self._stats.start()
             for share in self.shares:
                 share.start()
             for share in self.shares:
@@ -156,6 +170,8 @@ class ProcessRunner(Run):
         self.has_streams = True
         for watch in self._watches:
             watch.start()
+        if self._telemetry is not None:
+            self._telemetry.start(self.view)
         self._begun.set()
         streams = "1 stream" if self._streams.count == 1 else f"{self._streams.count} streams"
         where = ", ".join(dict.fromkeys(self._devices))
@@ -197,23 +213,7 @@ class ProcessRunner(Run):
 
     def view(self) -> RunView:
         """Return the run as its workers were half a second ago at most; from any thread."""
-        now_ns = self._clock.monotonic_ns()
-        head = RunView(
-            pipeline=self._description.name,
-            device=", ".join(dict.fromkeys(self._devices)),
-            is_running=not self._is_over,
-            at_ns=now_ns,
-            running_ns=now_ns - self._begun_ns if self._begun_ns else 0,
-            began_epoch_ns=self._begun_epoch_ns,
-            streams=self._streams.present,
-            rates={},
-            elements=(),
-            models={},
-            links=(),
-            deliveries=self._outbox.stats,
-            device_reason=f"in {len(self.shares)} processes",
-        )
-        return merged_view(self._counted(), head=head, main=self._main_stats(), order=self._order())
+        return self._stats.view(is_running=not self._is_over)
 
     def layout(self) -> RunLayout:
         """Return how the steps run in each worker; empty when none answers."""
@@ -363,6 +363,7 @@ class ProcessRunner(Run):
             wants_events=self._on_events is not None,
             wants_batches=self._on_batch is not None,
             is_on_probation=self.probation.is_open,
+            traces=self._traces,
         )
 
     def take(self, share: Share, letter: Letter) -> None:
@@ -375,8 +376,7 @@ class ProcessRunner(Run):
     def _take_begin(self) -> None:
         """Note that a worker runs: frames are counted from the first on."""
         with self._lock:
-            if not self._begun_ns:
-                self._begun_ns, self._begun_epoch_ns = self._clock.monotonic_ns(), self._clock.epoch_ns()
+            self._stats.begin()
             self._running += 1
             is_complete = self._running >= len(self.shares)
         if is_complete and self._is_live and not self._stopping.is_set():
@@ -470,17 +470,12 @@ class ProcessRunner(Run):
             self._lost_outputs.setdefault(message.element, message.text)
         self._post(message)
 
-    def _counted(self) -> list[Counted]:
-        return [Counted(f"worker-{one.number}", one.view, one.former, one.report) for one in self.shares]
-
-    def _main_stats(self) -> Sequence[Any]:
-        return () if self._steps is None else self._steps.elements.stats
-
-    def _order(self) -> list[str]:
-        return [name for name, _ in self._description.elements()]
-
     def _present(self) -> Iterable[StreamStats]:
         return self._streams.present
+
+    def _stop_telemetry(self, *, seconds: float) -> None:
+        if self._telemetry is not None:
+            self._telemetry.stop(seconds=seconds)
 
     def _wait_for_end(self) -> None:
         for share in self.shares:
@@ -495,29 +490,8 @@ class ProcessRunner(Run):
             self._main_steps.close(drained=not self._is_aborted)
         self._outbox.close()
         self._streams.finish()
-        now_ns = self._clock.monotonic_ns()
-        totals = self._main_steps.elements.totals()
-        written = [share.files for share in self.shares]
-        head = Report(
-            name=self._description.name,
-            device=", ".join(dict.fromkeys(self._devices)),
-            device_reason=f"in {len(self.shares)} processes",
-            build_seconds=(self._begun_ns - self._created_ns) / 1e9,
-            wall_seconds=(now_ns - self._begun_ns) / 1e9,
-            cpu_seconds=(time.process_time_ns() - self._cpu_begun_ns) / 1e9,
-            streams=self._streams.all,
-            elements=(),
-            links={},
-            totals={},
-            outputs=tuple(str(path) for files in (self._outputs.files, *written) for path in files),
-            framework_cpu_seconds=0.0,
-            engine_cpu_seconds=0.0,
-            lost_outputs=dict(self._lost_outputs),
-            deliveries=self._outbox.stats,
-        )
-        report = merged_report(
-            self._counted(), head=head, main=self._main_stats(), main_totals=totals, order=self._order()
-        )
+        self._stop_telemetry(seconds=0.0 if self._is_aborted else TELEMETRY_SECONDS)
+        report = self._stats.report(lost_outputs=self._lost_outputs)
         self._is_over = True
         return self._conclude(report)
 
@@ -532,6 +506,7 @@ class ProcessRunner(Run):
         if self._steps is not None:
             self._steps.close(drained=False)
         self._outbox.close()
+        self._stop_telemetry(seconds=0.0)
         self._could_begin, self._is_over = False, True
         self._begun.set()
 
