@@ -1,5 +1,5 @@
-/* Follow points from one image to another: the pyramid of Lucas and Kanade (Bouguet, 2000) with two levels, on the pixels
- * around the points alone. See following.py.
+/* Follow boxes from one image to another by points in them: the pyramid of Lucas and Kanade (Bouguet, 2000) with two levels,
+ * on the pixels around the points alone. See following.py.
  *
  * Sums are kept in one lane for each column of a window, so that loops are vectorised and results are the same on every
  * processor. */
@@ -9,10 +9,12 @@
 
 #define INLINE static inline __attribute__((always_inline)) /* into what is vectorised */
 
-enum { SIDE = 8, RIM = SIDE + 2, LANES = 16, STEPS = 5 };
+enum { SIDE = 8, RIM = SIDE + 2, LANES = 16, STEPS = 5, ACROSS = 3, POINTS = ACROSS * ACROSS, FEWEST = POINTS / 2 };
 
 static const float EXACTNESS = 0.03f;  /* pixels: a smaller step ends the search */
 static const float FLAT = 0.1f;        /* squares of grey levels a pixel: a window is flat along one direction below */
+static const float MIDDLE = 0.7f;      /* part of a box, along each side, in which points lie: beyond is mostly background */
+static const float SMALLEST = 1.0f;    /* pixels: width and height that a box counts as having at least */
 static const float TURNING = 0.01f;    /* pixels: steps that undo one another by as much end halfway */
 
 typedef struct {
@@ -125,26 +127,70 @@ INLINE int search(Image before, Image now, Point point, Point *guess) {
     return is_near(now, *guess);
 }
 
-VECTORISED static void follow(const Image large[2], const Image small[2], ptrdiff_t points, const Point *from, Point *there,
-                              uint8_t *followed) {
-    for (ptrdiff_t number = 0; number < points; number++) {
-        Point point = from[number], guess = there[number];
-        Point half = {point.x / 2 - 0.25f, point.y / 2 - 0.25f}, guessed = {guess.x / 2 - 0.25f, guess.y / 2 - 0.25f};
-        if (search(small[0], small[1], half, &guessed))
-            guess = (Point){2 * guessed.x + 0.5f, 2 * guessed.y + 0.5f};
-        followed[number] = (uint8_t)search(large[0], large[1], point, &guess);
-        if (followed[number])
-            there[number] = guess;
+typedef struct {
+    float left, top, right, bottom;
+} Box;
+
+static inline Point centre(Box box) { return (Point){(box.left + box.right) / 2, (box.top + box.bottom) / 2}; }
+
+static inline float wider(float size) { return size > SMALLEST ? size : SMALLEST; }
+
+/* Sort a few values and return the middle, or the mean of the two in the middle. */
+static float median(float *values, int count) {
+    for (int number = 1; number < count; number++) {
+        float value = values[number];
+        int place = number;
+        for (; place && values[place - 1] > value; place--)
+            values[place] = values[place - 1];
+        values[place] = value;
+    }
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+/* Return how far the content of a box has moved, in pixels of the source, of which each pixel of the images has `scale`;
+ * `expected` where it is not followed. */
+INLINE Point shift(const Image large[2], const Image small[2], Box box, float scale, Point expected) {
+    float along_x[POINTS], along_y[POINTS];
+    int count = 0;
+    Point middle = centre(box);
+    for (int number = 0; number < POINTS; number++) {
+        float x = ((number % ACROSS + 0.5f) / ACROSS - 0.5f) * MIDDLE, y = ((number / ACROSS + 0.5f) / ACROSS - 0.5f) * MIDDLE;
+        x = middle.x + (box.right - box.left) * x;
+        y = middle.y + (box.bottom - box.top) * y;
+        Point point = {(x + 0.5f) / scale - 0.5f, (y + 0.5f) / scale - 0.5f};
+        Point there = {point.x + expected.x / scale, point.y + expected.y / scale};
+        Point half = {point.x / 2 - 0.25f, point.y / 2 - 0.25f}, guess = {there.x / 2 - 0.25f, there.y / 2 - 0.25f};
+        if (search(small[0], small[1], half, &guess))
+            there = (Point){2 * guess.x + 0.5f, 2 * guess.y + 0.5f};
+        if (!search(large[0], large[1], point, &there))
+            continue;
+        along_x[count] = (there.x - point.x) * scale;
+        along_y[count++] = (there.y - point.y) * scale;
+    }
+    return count < FEWEST ? expected : (Point){median(along_x, count), median(along_y, count)};
+}
+
+VECTORISED static void follow(const Image large[2], const Image small[2], float scale, ptrdiff_t boxes, const Box *from,
+                              const Box *before, const Box *expected, Box *moved) {
+    for (ptrdiff_t number = 0; number < boxes; number++) {
+        Box box = from[number], was = before[number], is = expected[number];
+        Point middle = centre(box), last = centre(was), next = centre(is);
+        Point by = shift(large, small, box, scale, (Point){next.x - last.x, next.y - last.y});
+        float width = (box.right - box.left) * ((is.right - is.left) / wider(was.right - was.left)) / 2;
+        float height = (box.bottom - box.top) * ((is.bottom - is.top) / wider(was.bottom - was.top)) / 2;
+        middle = (Point){middle.x + by.x, middle.y + by.y};
+        moved[number] = (Box){middle.x - width, middle.y - height, middle.x + width, middle.y + height};
     }
 }
 
-/* Follow `points` of an image (height, width) and its half in another one, from the guesses `there` on, which are where
- * they are seen then; `followed` is whether they are. Points that are no numbers are not followed. */
-EXPORT void follow_points(ptrdiff_t width, ptrdiff_t height, const uint8_t *before, const uint8_t *before_half,
-                          const uint8_t *now, const uint8_t *now_half, ptrdiff_t points, const Point *from, Point *there,
-                          uint8_t *followed) {
-    Image large[2] = {{before, width, height}, {now, width, height}};
+/* Follow `boxes` of an image (height, width) and its half in another one: `moved` is where it shows them. A motion model
+ * has them at `before` and at `expected`. Boxes are in pixels of the source, of which each pixel of the images has
+ * `scale`. */
+EXPORT void follow_boxes(ptrdiff_t width, ptrdiff_t height, const uint8_t *before_image, const uint8_t *before_half,
+                         const uint8_t *now_image, const uint8_t *now_half, float scale, ptrdiff_t boxes, const Box *from,
+                         const Box *before, const Box *expected, Box *moved) {
+    Image large[2] = {{before_image, width, height}, {now_image, width, height}};
     ptrdiff_t half_width = width > 1 ? width / 2 : 1, half_height = height > 1 ? height / 2 : 1;
     Image small[2] = {{before_half, half_width, half_height}, {now_half, half_width, half_height}};
-    follow(large, small, points, from, there, followed);
+    follow(large, small, scale, boxes, from, before, expected, moved);
 }

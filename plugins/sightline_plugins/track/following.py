@@ -18,25 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.graph.tracker import Luma, Predictions
-from sightline.media.boxes import Boxes, xyxy_from_cxcywh
+from sightline.media.boxes import Boxes
 from sightline_plugins.flow.luma import HalvedLuma
-from sightline_plugins.native import POINTER, SIZE, function, pointer
-
-Floats = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.bool_]
+from sightline_plugins.native import FLOAT, POINTER, SIZE, function, pointer, values
 
 _WIDEST = 480
 """Longer side, at most, of the images in which points are followed."""
-_ACROSS = 3
-"""Points along each side of a box."""
-_MIDDLE = 0.7
-"""Part of the box, along each side, in which points lie: near its border, they are mostly on the background."""
-_FEWEST = _ACROSS * _ACROSS // 2
-"""Points that have to be followed, for a box to go where they do."""
-_SMALLEST = 1.0
-"""Width and height, in pixels, that a box counts as having at least."""
-_MANY = 400
-"""Points from which the GIL is released while they are followed."""
+_MANY = 50
+"""Boxes from which the GIL is released while they are followed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +43,10 @@ class ReducedImage:
         """Return copies of an image, reduced as far as boxes need."""
         luma, scale = image.below(_WIDEST + 1)
         return cls(luma, image.halved(scale.bit_length()), scale)
+
+
+_BLANK = ReducedImage(np.zeros((1, 1), np.uint8), np.zeros((1, 1), np.uint8), 1)
+"""An image in which nothing can be followed."""
 
 
 class FollowedTracks:
@@ -116,60 +109,16 @@ class BoxFollower:
         """
         if not len(xyxy):
             return xyxy
-        size = xyxy[:, 2:] - xyxy[:, :2]
-        grown = (expected[:, 2:] - expected[:, :2]) / np.maximum(before[:, 2:] - before[:, :2], _SMALLEST)
-        centre = _centres(xyxy) + self._shift(xyxy, _centres(expected) - _centres(before))
-        moved: Boxes = xyxy_from_cxcywh(np.concatenate([centre, size * grown], axis=1).astype(np.float32))
+        one, other = (_BLANK, _BLANK) if self._before is None or self._now is None else (self._before, self._now)
+        height, width = one.luma.shape
+        images = (one.luma, one.half, other.luma, other.half)
+        boxes = [values(box, np.float32) for box in (xyxy, before, expected)]
+        moved = np.empty((len(xyxy), 4), np.float32)
+        compiled = _compiled(long=len(xyxy) >= _MANY)
+        compiled(width, height, *map(pointer, images), one.scale, len(xyxy), *boxes, pointer(moved))
         return moved
-
-    def _shift(self, xyxy: Boxes, expected: Floats) -> Floats:
-        """Return how far (N, 2) the content of boxes has moved; as `expected` where it was not followed."""
-        if self._before is None or self._now is None:
-            return expected
-        points = _points(xyxy)
-        there, followed = follow_points(self._before, self._now, points, guess=points + expected[:, None])
-        count = followed.sum(axis=1)
-        is_followed = (count >= _FEWEST)[:, None]
-        return np.where(is_followed, _medians(there - points, followed, count), expected).astype(np.float32, copy=False)
-
-
-def follow_points(before: ReducedImage, now: ReducedImage, points: Floats, *, guess: Floats) -> tuple[Floats, Mask]:
-    """Return where the points (..., 2) of an image are in another one of its size, and which are found (...).
-
-    `guess` (..., 2) is where the search begins. All in pixels of the source.
-    """
-    height, width = before.luma.shape
-    half = np.float32(0.5)  # the middle of a pixel
-    start = np.ascontiguousarray((points + half) / before.scale - half, np.float32)
-    there = np.ascontiguousarray((guess + half) / before.scale - half, np.float32)
-    followed = np.zeros(points.shape[:-1], np.uint8)
-    images = [pointer(image) for image in (before.luma, before.half, now.luma, now.half)]
-    compiled = _compiled(long=followed.size >= _MANY)
-    compiled(width, height, *images, followed.size, pointer(start), pointer(there), pointer(followed))
-    return (there + half) * before.scale - half, followed.view(np.bool_)
 
 
 @cache
 def _compiled(*, long: bool) -> Any:
-    return function("follow_points", *[SIZE] * 2, *[POINTER] * 4, SIZE, *[POINTER] * 3, long=long)
-
-
-def _centres(xyxy: Boxes) -> Floats:
-    return np.asarray((xyxy[:, :2] + xyxy[:, 2:]) / 2, np.float32)
-
-
-def _points(xyxy: Boxes) -> Floats:
-    """Return the points (N, P, 2) of boxes (N, 4)."""
-    place = ((np.arange(_ACROSS) + 0.5) / _ACROSS - 0.5) * _MIDDLE
-    offset = np.stack(np.meshgrid(place, place), axis=-1).reshape(-1, 2).astype(np.float32)
-    points: Floats = _centres(xyxy)[:, None] + (xyxy[:, 2:] - xyxy[:, :2])[:, None] * offset
-    return points
-
-
-def _medians(values: Floats, counted: Mask, count: npt.NDArray[np.intp]) -> Floats:
-    """Return the medians (N, 2) of those values (N, P, 2) that count (N, P); anything where none does."""
-    ordered = np.sort(np.where(counted[..., None], values, np.float32(np.inf)), axis=1)
-    row = np.arange(len(values))
-    last = np.maximum(count - 1, 0)
-    middle: Floats = (ordered[row, last // 2] + ordered[row, (last + 1) // 2]) / 2
-    return middle
+    return function("follow_boxes", *[SIZE] * 2, *[POINTER] * 4, FLOAT, SIZE, *[POINTER] * 4, long=long)

@@ -16,7 +16,7 @@ from sightline_plugins.flow.luma import HalvedLuma
 from sightline_plugins.track import association, cascade, tracks
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
 from sightline_plugins.track.class_votes import ClassVotes, vote_together
-from sightline_plugins.track.following import ReducedImage, follow_points
+from sightline_plugins.track.following import BoxFollower, ReducedImage
 
 ODD = (np.nan, np.inf, -np.inf, 1e38, -1e38, 1e7, 0.0, 1e-40)
 CLASSES = (0, 1, -1, 2**63 - 1, -(2**63))
@@ -73,15 +73,14 @@ def drive_together(random: np.random.Generator, options: dict[str, Any], largest
 
 
 def follow(random: np.random.Generator) -> None:
-    """Follow odd points in images down to a pixel."""
+    """Follow odd boxes in images down to a pixel."""
     size_wh = random.integers(1, random.choice([4, 60]), 2)
-    before, now = (ReducedImage.of(HalvedLuma(random.integers(0, 256, size_wh, np.uint8))) for _ in range(2))
-    points, guess = (random.uniform(-20, 80, (40, 2)).astype(np.float32) for _ in range(2))
-    for values in (points, guess):
-        is_odd = random.random(values.shape) < 0.1
-        values[is_odd] = random.choice(ODD, int(is_odd.sum()))
-    follow_points(before, now, points, guess=guess)
-    follow_points(before, now, points, guess=points)
+    follower = BoxFollower()
+    for _ in range(3):
+        follower.look(ReducedImage.of(HalvedLuma(random.integers(0, 256, size_wh, np.uint8))))
+        xyxy, before, expected = (random_frame(random, 20)[0] / random.choice([1, 8], (20, 1)) for _ in range(3))
+        follower.moved(xyxy, before=before, expected=expected)
+        follower.moved(xyxy, before=xyxy, expected=xyxy)
 
 
 def main() -> None:

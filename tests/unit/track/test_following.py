@@ -12,7 +12,7 @@ from sightline.media.boxes import Boxes
 from sightline.testing.run import run_element
 from sightline_plugins import Track
 from sightline_plugins.flow.luma import HalvedLuma
-from sightline_plugins.track.following import FollowedTracks, ReducedImage, follow_points
+from sightline_plugins.track.following import BoxFollower, FollowedTracks, ReducedImage
 
 Image = npt.NDArray[np.uint8]
 FRAME_NS = 40_000_000
@@ -90,32 +90,37 @@ def waves(x: float = 0, y: float = 0, *, size_wh: tuple[int, int] = (160, 96)) -
     return np.asarray(np.round(127 + 40 * sum_of_waves), np.uint8)
 
 
+def moved(before: ReducedImage, now: ReducedImage, xyxy: Boxes, *, expected: Boxes) -> Boxes:
+    follower = BoxFollower()
+    follower.look(before)
+    follower.look(now)
+    return follower.moved(xyxy, before=xyxy, expected=expected)
+
+
 @pytest.mark.parametrize(("x", "y"), [(0.3, -0.6), (3.25, 1.5), (-5.5, 2.75)])
-def test_points_are_found_to_a_fraction_of_a_pixel(x: float, y: float) -> None:
-    points = np.stack(np.meshgrid(np.arange(20, 140, 15), np.arange(20, 80, 15)), axis=-1).astype(np.float32)
-    there, followed = follow_points(reduced(waves()), reduced(waves(x, y)), points, guess=points)
+def test_boxes_are_followed_to_a_fraction_of_a_pixel(x: float, y: float) -> None:
+    corner = np.stack(np.meshgrid(np.arange(10, 110, 15), np.arange(10, 60, 15)), axis=-1).reshape(-1, 2)
+    boxes = np.concatenate([corner, corner + np.array([40, 30])], axis=1).astype(np.float32)
+    found = moved(reduced(waves()), reduced(waves(x, y)), boxes, expected=boxes)
 
-    assert followed.mean() > 0.9
-    assert np.median(np.abs(there - points - np.array([x, y]))[followed]) < 0.03
-
-
-def test_points_of_a_reduced_image_are_in_pixels_of_the_source() -> None:
-    large = [np.kron(waves(x), np.ones((4, 4), np.uint8)) for x in (0, 2)]
-    points = np.array([[200.0, 200], [300, 120]], np.float32)
-    there, followed = follow_points(reduced(large[0]), reduced(large[1]), points, guess=points)
-
-    assert followed.all()
-    np.testing.assert_allclose(there, points + np.array([8, 0], np.float32), atol=0.3)
+    np.testing.assert_allclose(found, boxes + np.array([x, y, x, y], np.float32), atol=0.15)
 
 
-def test_points_where_nothing_can_be_followed_are_reported() -> None:
-    points = np.array([[80, 48], [np.nan, 5], [-40, 5], [500, 20], [1e30, -1e30]], np.float32)
-    there = reduced(waves())
-    blank = reduced(np.full_like(there.luma, 90))
+def test_boxes_are_in_pixels_of_the_source_whatever_the_size_of_images() -> None:
+    before, now = (np.kron(waves(x), np.ones((4, 4), np.uint8)) for x in (0, 2))
+    found = moved(reduced(before), reduced(now), 2 * BOX, expected=2 * BOX)
 
-    assert follow_points(there, there, points, guess=points)[1].tolist() == [True, False, False, False, False]
-    assert not follow_points(blank, there, points, guess=points)[1].any()
-    assert not follow_points(there, there, points[:1], guess=points[1:2])[1].any()
+    assert reduced(before).scale == 2
+    np.testing.assert_allclose(found, 2 * BOX + np.array([8, 0, 8, 0], np.float32), atol=0.3)
+
+
+@pytest.mark.parametrize("wrong", [(-300, 5), (900, 5), (1e30, -1e30)])
+def test_boxes_outside_of_the_image_move_as_expected(wrong: tuple[float, float]) -> None:
+    boxes = np.concatenate([BOX - 70, BOX + np.tile(np.array(wrong, np.float32), 2)])
+    found = moved(reduced(waves()), reduced(waves(2)), boxes, expected=boxes + 3)
+
+    np.testing.assert_allclose(found[0], boxes[0] + np.array([2, 0, 2, 0]), atol=0.15)
+    np.testing.assert_allclose(found[1], boxes[1] + 3, rtol=1e-5)
 
 
 def boxes_without_detections(**options: bool) -> Boxes:

@@ -73,7 +73,8 @@ class CameraWatch:
         from sightline_plugins.opencv import cv2
 
         change = np.asarray(cv2.subtract(cells, before, dtype=cv2.CV_32F), np.float32)
-        change -= np.median(change[::4, ::4])
+        shared = change[::4, ::4]
+        change -= np.partition(shared, shared.size // 2, axis=None)[shared.size // 2]
         few = np.abs(change[::2, ::2])
         noise = min(_MOST_NOISE, float(np.partition(few, few.size // 4, axis=None)[few.size // 4]))
         square = cv2.boxFilter(cv2.multiply(change, change), -1, (_AROUND, _AROUND))

@@ -65,6 +65,11 @@ class PredictionLoss:
             self._after_gap.add(gap_seconds - frame_seconds, disagreement, weight=objects)
 
     @property
+    def neighbours(self) -> float:
+        """How many objects were measured after one frame; they are forgotten as time passes."""
+        return self._next_frame.count
+
+    @property
     def slope(self) -> float:
         """Overlap lost a second."""
         near, far = self._next_frame, self._after_gap

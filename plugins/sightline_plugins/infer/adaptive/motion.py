@@ -17,6 +17,7 @@ from sightline.graph.tracker import Luma
 from sightline.media.boxes import Boxes
 from sightline_plugins.flow.luma import HalvedLuma
 from sightline_plugins.infer.adaptive.camera import CameraWatch
+from sightline_plugins.native import DOUBLE, POINTER, SIZE, function, pointer
 
 Mask = npt.NDArray[np.bool_]
 Weights = npt.NDArray[np.float32]
@@ -35,6 +36,8 @@ _BLOCK_CHANGE = 4.0
 """Changed cells in a block that are more than a flicker."""
 _RECOVERY_SECONDS = 60.0
 
+_compare = function("compare_cells", *[SIZE] * 2, *[POINTER] * 3, DOUBLE, DOUBLE, *[POINTER] * 2, result=SIZE)
+
 
 class MotionGrid:
     """The cells of one stream's images, all of one size. One thread uses it.
@@ -47,7 +50,8 @@ class MotionGrid:
         self._step = 1
         self._now: Luma = np.zeros((0, 0), np.uint8)
         self._at_run: Luma | None = None
-        self._noise = 0.0
+        self._noise = np.zeros(1, np.float64)
+        self._count = 0
         self._changed: Mask = np.zeros((0, 0), np.bool_)
         self._trust: Weights = np.zeros((0, 0), np.float32)
         self._camera = CameraWatch()
@@ -55,7 +59,7 @@ class MotionGrid:
     @property
     def camera_moves(self) -> bool:
         """Whether the camera moves, or most of the image has changed since the detector ran."""
-        return self._camera.moves or bool(np.count_nonzero(self._changed) > _MOST * self._changed.size)
+        return self._camera.moves or self._count > _MOST * self._changed.size
 
     def look(self, image: HalvedLuma, *, seconds: float) -> None:
         """Compare the image with that of the last run; `seconds` have passed since the image before."""
@@ -63,15 +67,11 @@ class MotionGrid:
         self._camera.look(cells, seconds=seconds)
         if self._at_run is None:
             self._now = self._at_run = cells
-            self._changed = np.zeros(cells.shape, np.bool_)
+            self._changed, self._count = np.zeros(cells.shape, np.bool_), 0
             self._trust = np.ones(_blocks(self._changed).shape, np.float32)
             return
-        few = cells[::4, ::4].astype(np.int16)
-        self._noise += (_median(np.abs(few - self._now[::4, ::4])) - self._noise) * 0.1
+        self._changed, self._count = compare_cells(cells, before=self._now, at_run=self._at_run, noise=self._noise)
         self._now = cells
-        self._changed = _difference(cells, self._at_run, shared=_median(few - self._at_run[::4, ::4])) > max(
-            _LEAST_CHANGE, _NOISE * self._noise
-        )
         self._trust += (1 - self._trust) * np.float32(min(1.0, seconds / _RECOVERY_SECONDS))
 
     def mark(self) -> None:
@@ -114,19 +114,16 @@ class MotionGrid:
         return np.clip(bounds, 0, [width, height, width, height]).tolist()  # type: ignore[no-any-return]
 
 
-def _difference(cells: Luma, before: Luma, *, shared: int) -> Luma:
-    """Return how much cells differ (h, w), after a change that they share."""
-    from sightline_plugins.opencv import cv2
+def compare_cells(cells: Luma, *, before: Luma, at_run: Luma, noise: npt.NDArray[np.float64]) -> tuple[Mask, int]:
+    """Return which cells (h, w) have changed since the last run, after a change that they share, and how many.
 
-    if shared:
-        before = np.asarray(cv2.add(before, float(shared)), np.uint8)
-    return np.asarray(cv2.absdiff(cells, before), np.uint8)
-
-
-def _median(values: npt.NDArray[np.int16]) -> int:
-    """Return the upper median; NumPy's takes five times as long for so few."""
-    middle = values.size // 2
-    return int(np.partition(values, middle, axis=None)[middle])
+    `before` are those of the image before, `noise` (1,) the grey levels by which a cell trembles, which is corrected.
+    All are C-contiguous and of one size.
+    """
+    changed = np.empty(cells.shape, np.bool_)
+    images = [pointer(one) for one in (cells, before, at_run)]
+    count = _compare(*cells.shape, *images, _LEAST_CHANGE, _NOISE, pointer(noise), pointer(changed))
+    return changed, int(count)
 
 
 def _wider(xyxy: Boxes) -> Boxes:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.graph.tracker import Luma, Predictions
-from sightline.media.boxes import Boxes, iou_matrix, iou_pairs
+from sightline.media.boxes import Boxes, iou_pairs
 from sightline_plugins.flow.luma import HalvedLuma
 from sightline_plugins.infer.adaptive.allowance import Allowance
 from sightline_plugins.infer.adaptive.backoff import Backoff
@@ -21,6 +21,7 @@ from sightline_plugins.infer.adaptive.loss import PredictionLoss
 from sightline_plugins.infer.adaptive.motion import Mask, MotionGrid
 from sightline_plugins.track.adaptive import AdaptiveTracker
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
+from sightline_plugins.track.cascade import overlap_matrix
 from sightline_plugins.track.following import FollowedTracks, ReducedImage
 from sightline_plugins.track.tracks import TrackState
 
@@ -29,6 +30,8 @@ _CERTAIN = 0.7
 """Mean certainty from which a new or lost track is worth another run."""
 _KNOWN_RUNS = 3
 """A track that was found on more runs than this is missed when it is gone."""
+_NEIGHBOURS = 100.0
+"""Objects from which the trembling of boxes is known; as time passes, they count less."""
 _MEETING = 0.05
 """Overlap from which two boxes meet."""
 _BEGINNING_NS = 600_000_000
@@ -57,8 +60,8 @@ class Run:
     """A run of the detector on the frame at `pts_ns`, of which the result is to come.
 
     `image` is its image, reduced: later steps may draw on the frame meanwhile. It is None where nothing is to be
-    learned. `gap_ns` is the time since the run before, 0 for the first; `blocks` are those in which motion asked for
-    it.
+    learned: while the camera moves, and where nothing is decided. `gap_ns` is the time since the run before, 0 for the
+    first; `blocks` are those in which motion asked for it.
     """
 
     reason: Reason
@@ -160,7 +163,9 @@ class StreamPace:
         assert self._pts_ns is not None
         gap_ns = 0 if self._run_ns is None else self._pts_ns - self._run_ns
         image = None
-        if reason is not Reason.BUSY:
+        if reason is Reason.CAMERA:
+            self._forget_objects()
+        elif reason is not Reason.BUSY:
             image = ReducedImage.of(self._image)
         run = Run(reason, image, self._pts_ns, gap_ns, self._blocks if reason is Reason.MOTION else None)
         self.reasons[reason] += 1
@@ -177,7 +182,7 @@ class StreamPace:
         assert run.image is not None
         tracker, followed = self._tracker, self._followed
         followed.look(run.image)
-        is_measured = run.gap_ns > 0 and run.reason is not Reason.CAMERA
+        is_measured = run.gap_ns > 0 and (run.reason is Reason.SAMPLE or not self._knows_trembling(run.gap_ns))
         shown = followed.follow(tracker.predict(pts_ns=run.pts_ns)) if is_measured else None
         track_id = tracker.update(xyxy, confidence, class_id.astype(np.int64), pts_ns=run.pts_ns)
         known = tracker.predict(pts_ns=run.pts_ns)
@@ -208,13 +213,22 @@ class StreamPace:
     def _begin(self, size_wh: tuple[int, int]) -> None:
         """Begin anew: another size of images, time that ran backward, or images that nothing looked at."""
         self._grid = MotionGrid(size_wh)
+        self._run_ns = self._moved_ns = self._blocks = None
+        self._frame_ns = 0
+        self._forget_objects()
+
+    def _forget_objects(self) -> None:
+        """Know of no objects: the stream begins anew, or its camera moves."""
         self._tracker = AdaptiveTracker(AdaptiveOptions())
         self._followed = FollowedTracks()
-        self._run_ns = self._moved_ns = self._urgent = self._blocks = None
-        self._frame_ns = 0
+        self._urgent = None
         self._found = self._found[:0]
         self._met = frozenset()
         self._ages = {}
+
+    def _knows_trembling(self, gap_ns: int) -> bool:
+        """Return whether a run tells only how boxes tremble from frame to frame, which is known well enough."""
+        return gap_ns < 1.5 * self._frame_ns and self._loss.neighbours >= _NEIGHBOURS
 
     def _rests(self, before_ns: int | None, pts_ns: int) -> bool:
         """Return whether the frame is detected without looking at it, after the decision for the one before."""
@@ -280,9 +294,9 @@ class StreamPace:
 
     @staticmethod
     def _pairs(expected: Predictions) -> frozenset[tuple[int, int]]:
-        overlap = np.triu(iou_matrix(expected.xyxy, expected.xyxy), 1)
-        ids = expected.track_id
-        return frozenset((int(ids[a]), int(ids[b])) for a, b in np.argwhere(overlap > _MEETING))
+        ids, xyxy = expected.track_id, expected.xyxy
+        one, other = np.nonzero(overlap_matrix(xyxy, xyxy) > _MEETING)
+        return frozenset(pair for pair in zip(ids[one].tolist(), ids[other].tolist(), strict=True) if pair[0] < pair[1])
 
 
 class _Agreement:

@@ -60,6 +60,15 @@ def test_a_moving_camera_is_detected_on_every_frame(pixels: float) -> None:
     assert None not in paced(panned(60, pixels=pixels))
 
 
+def test_nothing_is_learned_while_the_camera_moves() -> None:
+    pace = new_pace()
+    paced(panned(40, pixels=2), pace=pace)
+    reason = pace.decide_by_image(ground(seed=9), pts_ns=40 * FRAME_NS)
+
+    assert reason is Reason.CAMERA
+    assert pace.run(reason).image is None
+
+
 def test_where_every_frame_is_detected_all_the_same_images_are_looked_at_now_and_then_only() -> None:
     reasons = paced(itertools.chain(panned(400, pixels=1), frames(450)))
 
