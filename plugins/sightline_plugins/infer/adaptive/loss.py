@@ -10,9 +10,6 @@ _USUAL_SLOPE = 0.5
 _USUAL_SECONDS = 2.0
 """It counts as much as one object over so many seconds without a run, and again when measurements are forgotten."""
 _LEAST_SLOPE = 0.01
-_SETTLED = 2**0.5
-"""How much more two detections that have nothing to do with one another differ than those of two frames in a row, of
-which half is shared: without it, what is left of a detector's trembling after a few frames counts as lost."""
 _MEMORY_SECONDS = 20.0
 
 
@@ -39,15 +36,15 @@ class PredictionLoss:
     """The overlap that predicted boxes lose a second, from the last 20 seconds of a stream.
 
     Each run of the detector measures how much the boxes that were predicted differ from those that are found. After one
-    frame that is the detector's own trembling, half of which two frames share. What is more than all of it after a
-    longer gap without a run is what predicting costs. Without measurements, a usual value counts.
+    frame that is the detector's own trembling; what is more after a longer gap without a run is what predicting costs.
+    Without measurements, a usual value counts.
 
     >>> loss = PredictionLoss()
     >>> for number in range(400):
     ...     gap = 0.04 * (1 + number % 5)
-    ...     loss.add(gap, 0.05 + 0.5 * gap, frame_seconds=0.04)
+    ...     loss.add(gap, 0.1 + 0.2 * gap, frame_seconds=0.04)
     >>> round(loss.slope, 1)
-    0.3
+    0.2
     """
 
     def __init__(self) -> None:
@@ -75,7 +72,7 @@ class PredictionLoss:
         near, far = self._next_frame, self._after_gap
         if not near.count or not far.count:
             return _USUAL_SLOPE
-        lost = far.disagreement - far.count * _SETTLED * near.disagreement / near.count
+        lost = far.disagreement - far.count * near.disagreement / near.count
         return max(_LEAST_SLOPE, (lost + _USUAL_SECONDS * _USUAL_SLOPE) / (far.seconds + _USUAL_SECONDS))
 
     def interval_seconds(self, max_loss: float, *, frame_seconds: float) -> float:

@@ -7,18 +7,11 @@ import pytest
 from sightline_plugins.infer.adaptive.loss import PredictionLoss
 
 
-def tremble(frames: int) -> float:
-    """How much boxes of the detector differ after so many frames, though nothing is lost: half of it is shared by
-    neighbours, and nothing after a few frames.
-    """
-    return 0.1 if frames == 1 else 0.1 * 2**0.5
-
-
-def measured(slope: float) -> PredictionLoss:
+def measured(slope: float, *, tremble: float = 0.1) -> PredictionLoss:
     loss = PredictionLoss()
     for number in range(500):
-        frames = 1 + number % 6
-        loss.add(0.04 * frames, tremble(frames) + slope * 0.04 * (frames - 1), frame_seconds=0.04, objects=4)
+        gap = 0.04 * (1 + number % 6)
+        loss.add(gap, tremble + slope * gap, frame_seconds=0.04, objects=4)
     return loss
 
 
@@ -38,8 +31,8 @@ def test_worse_predictions_shorten_the_interval_again() -> None:
     loss = measured(0.1)
     before = loss.interval_seconds(0.01, frame_seconds=0.04)
     for number in range(200):
-        frames = 1 + number % 3
-        loss.add(0.04 * frames, tremble(frames) + 2 * 0.04 * (frames - 1), frame_seconds=0.04, objects=4)
+        gap = 0.04 * (1 + number % 3)
+        loss.add(gap, 0.1 + 2 * gap, frame_seconds=0.04, objects=4)
 
     assert loss.interval_seconds(0.01, frame_seconds=0.04) < before / 2
 
