@@ -22,7 +22,7 @@ from sightline.graph.tree import PipelineDescription, identify
 from sightline.redaction import redact
 
 DEFAULT = "default"
-_ELSEWHERE = ("sources", "sources_file", "steps", "batch", "outbox", "processes", "telemetry")
+_ELSEWHERE = ("sources", "sources_file", "steps", "batch", "outbox", "processes", "telemetry", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,8 @@ def _pipeline(description: PipelineDescription, root: Table, hide: Hide) -> Iter
     sections.append(("processes", description.processes))
     if description.telemetry is not None:
         sections.append(("telemetry", description.telemetry))
+    if description.cluster is not None:
+        sections.append(("cluster", description.cluster))
     for name, options in sections:
         given = root.entries[name].node if name in root.entries else None
         for value in _described(options, given, hide):

@@ -32,6 +32,7 @@ from sightline.config.validation import Validator
 from sightline.config.yaml_tree import parse, read_file
 from sightline.devices import Device
 from sightline.errors import ConfigurationError
+from sightline.graph.cluster import ClusterSettings
 from sightline.graph.element import Element
 from sightline.graph.outputs import Outputs
 from sightline.graph.registry import Registry
@@ -283,6 +284,7 @@ class _Reader:
             "telemetry": self._section(TelemetryOptions, "telemetry", nodes["telemetry"])
             if "telemetry" in nodes
             else None,
+            "cluster": self._section(ClusterSettings, "cluster", nodes["cluster"]) if "cluster" in nodes else None,
         }
         description = PipelineDescription.model_validate({**self._head(nodes), **parts, **options})
         return description, {**(streams.given_names if streams else {}), **sources.given_names}

@@ -93,6 +93,7 @@ TOP_LEVEL = (
     "state",
     "processes",
     "telemetry",
+    "cluster",
     "pipeline",
 )
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from sightline.errors import ConfigurationError
+from sightline.graph.cluster import ClusterSettings
 from sightline.graph.element import CHANGES_LIVE_KEY, Element
 from sightline.graph.fields import PathRole, format_size, role_of
 from sightline.graph.registry import Registry
@@ -192,7 +193,8 @@ def json_schema(registry: Registry) -> SchemaSchema:
     """The schema of a whole file. Elements that cannot be loaded are left out."""
     elements = _loaded(registry.element_names, registry.element)
     sources = _loaded(registry.source_names, registry.source)
-    models: list[type[BaseModel]] = [*elements, *sources, BatchOptions, OutboxOptions, ProcessOptions, TelemetryOptions]
+    options = (BatchOptions, OutboxOptions, ProcessOptions, TelemetryOptions, ClusterSettings)
+    models: list[type[BaseModel]] = [*elements, *sources, *options]
     references, definitions = models_json_schema(
         [(model, "validation") for model in models], by_alias=True, schema_generator=ForgivingJsonSchema
     )
@@ -228,6 +230,7 @@ def json_schema(registry: Registry) -> SchemaSchema:
                 "anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}, of_model[ProcessOptions]],
             },
             "telemetry": of_model[TelemetryOptions],
+            "cluster": of_model[ClusterSettings],
             "pipeline": {"$ref": "#/$defs/Steps", "description": "What is done with each batch, in order."},
         },
         "$defs": {

@@ -36,7 +36,7 @@ Source = str | Path | Mapping[str, object] | SourceElement
 """A source as Python code gives it: a URI or path, a mapping as in YAML, or a source element."""
 Edit = Callable[[PipelineDescription], PipelineDescription]
 """Makes a new description of the present one. It is called in a thread of its own, once."""
-_FIXED = ("name", "device", "keep_running", "overwrite", "outbox", "state", "processes", "telemetry")
+_FIXED = ("name", "device", "keep_running", "overwrite", "outbox", "state", "processes", "telemetry", "cluster")
 _POLL_SECONDS = 0.1
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny
 
 from sightline.devices import Device
 from sightline.errors import ConfigurationError
+from sightline.graph.cluster import ClusterSettings
 from sightline.graph.described import Described
 from sightline.graph.element import Element
 from sightline.graph.fields import OutputPath, Size
@@ -129,6 +130,8 @@ class PipelineDescription(Described):
     """In how many processes it runs."""
     telemetry: TelemetryOptions | None = None
     """Where traces and metrics go; nowhere when not given."""
+    cluster: ClusterSettings | None = None
+    """How `sightline cluster run` spreads its streams over machines; `sightline run` leaves it out of account."""
     keep_running: bool = False
     """Go on when no stream is left, and wait for others; else the pipeline ends with its last stream."""
     overwrite: bool = False
@@ -237,6 +240,7 @@ class PipelineDescription(Described):
             **({} if self.state == type(self).model_fields["state"].default else {"state": self.state}),
             **({} if self.processes == ProcessOptions() else {"processes": _plain(self.processes)}),
             **({} if self.telemetry is None else {"telemetry": _plain(self.telemetry)}),
+            **({} if self.cluster is None else {"cluster": _plain(self.cluster)}),
             "pipeline": _plain_steps(self.steps),
         }
 

@@ -12,7 +12,8 @@ GATE = "sources: {gate: gate.mp4}\n"
 STEPS = "pipeline: [jsonl: o.jsonl]\n"
 DETECT = "pipeline:\n- detect: {model: street.onnx}\n"
 KEYS = (
-    "name, device, sources, sources_file, keep_running, overwrite, batch, outbox, state, processes, telemetry, pipeline"
+    "name, device, sources, sources_file, keep_running, overwrite, batch, outbox, state, processes, telemetry, "
+    "cluster, pipeline"
 )
 LINE = "- track\n- lines: {g: {from: [0, 0.5], to: [1, 0.5]}}\n"
 

@@ -1,0 +1,1 @@
+"""`sightline cluster`: one pipeline on many machines, which Ray joins."""

@@ -1,0 +1,311 @@
+"""`sightline cluster`: one pipeline on many machines."""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sightline.cli.options import debug_option, pipeline_options
+
+if TYPE_CHECKING:
+    from sightline_plugins.commands.cluster.job import Machine
+
+PORT, RAY_PORT = 6380, 6379
+_AGAIN_SECONDS = 1.0
+_ANSWER_SECONDS = 10.0
+_END_SECONDS = 60.0
+_NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+
+
+@click.group("cluster", short_help="Run a pipeline on many machines.")
+def command() -> None:
+    """Spread the streams of a pipeline over machines: they come back elsewhere when one is lost.
+
+    One machine is the head (`cluster run`), the others are workers (`cluster worker`). All need the same version of
+    Sightline with the extra `cluster`, the same model files at the same paths, clocks that agree, and the same secret
+    in SIGHTLINE_CLUSTER_TOKEN. The network between them has to be a private one.
+    """
+
+
+def _machine_options(required: bool) -> Callable[[Any], Any]:
+    """Options of a machine that runs streams."""
+
+    def add(function: Any) -> Any:
+        for option in (
+            click.option("--name", help="The name of the worker. Default: the address."),
+            click.option(
+                "--capacity",
+                type=click.FloatRange(min=0, min_open=True),
+                required=required,
+                metavar="FPS",
+                help="Frames a second that this machine can analyse; `sightline plan` measures it."
+                + ("" if required else " Without it, the head runs no streams."),
+            ),
+            click.option("--limit", type=click.IntRange(min=1), default=1_000_000, help="Most streams at a time."),
+            click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Such as site=north."),
+            click.option(
+                "--output-root",
+                type=click.Path(path_type=Path, file_okay=False),
+                default=Path(),
+                help="Folder that the worker writes in; the working directory when not given.",
+            ),
+            click.option(
+                "--ray-folder",
+                type=click.Path(path_type=Path, file_okay=False),
+                help="Folder for Ray's logs and sockets; /tmp/ray when not given.",
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return add
+
+
+@command.command("run")
+@pipeline_options
+@click.option("--address", required=True, metavar="IP", help="Address of this machine that the others reach.")
+@click.option("--port", type=click.IntRange(1, 65535), default=PORT, show_default=True, help="Of the controller.")
+@click.option("--ray-port", type=click.IntRange(1, 65535), default=RAY_PORT, show_default=True, help="Of Ray.")
+@_machine_options(required=False)
+def run(
+    config: Path,
+    sources: tuple[str, ...],
+    overrides: tuple[str, ...],
+    device: str | None,
+    address: str,
+    port: int,
+    ray_port: int,
+    name: str | None,
+    capacity: float | None,
+    limit: int,
+    labels: tuple[str, ...],
+    output_root: Path,
+    ray_folder: Path | None,
+) -> int:
+    """Be the head: place the streams of CONFIG on the machines that join.
+
+    Events go to standard error, and as JSON to a file beside that of the state. When the head is killed, workers go on;
+    start it again with the same CONFIG. Ctrl-C and SIGTERM do the same: workers go on until `cluster worker` ends.
+    """
+    from sightline.cli.logs import log_to_stderr
+    from sightline.cluster.wire import token_from_environment
+    from sightline.config import load_description
+    from sightline.graph.outputs import Outputs
+    from sightline_plugins.commands.cluster.job import job_of, options_of, settings_of, streams_of, version_of
+    from sightline_plugins.commands.cluster.program import Charter
+    from sightline_plugins.commands.cluster.with_ray import RayHead
+
+    token_from_environment()
+    log_to_stderr(logging.INFO)
+    outputs = Outputs(output_root.absolute())
+    description = load_description(config, sources=sources, overrides=overrides, device=device, outputs=outputs)
+    settings = settings_of(description)
+    store = outputs.path(settings.store.replace("{pipeline}", description.name))
+    charter = Charter.of(
+        streams_of(description),
+        address=(address, port),
+        store=store,
+        version=version_of(description),
+        options=options_of(settings),
+    )
+    job = job_of(description, (address, port))
+    machine = None
+    if capacity is not None:
+        machine = _machine(name or address, address, capacity, limit, labels, output_root)
+    with _interrupted() as ending:
+        head = RayHead(address, port=ray_port, folder=ray_folder, machine=machine)
+        try:
+            events = _Follower(Path(f"{store}.events.jsonl"))
+            head.start_controller(charter)
+            click.echo(f"the controller listens at {address}:{port}", err=True)
+            while not ending.wait(_AGAIN_SECONDS):
+                head.keep_workers(job)
+                events.print()
+            events.print()
+        finally:
+            head.close()
+    return 0
+
+
+@command.command("worker")
+@click.option("--head", required=True, metavar="IP[:PORT]", help=f"Address of the head's Ray. Port: {RAY_PORT}.")
+@click.option("--address", required=True, metavar="IP", help="Address of this machine that the head reaches.")
+@_machine_options(required=True)
+@debug_option
+def worker(
+    head: str,
+    address: str,
+    name: str | None,
+    capacity: float,
+    limit: int,
+    labels: tuple[str, ...],
+    output_root: Path,
+    ray_folder: Path | None,
+) -> int:
+    """Be a worker: join the head, again when it was lost, and run the streams that it places here.
+
+    The streams go on while the head is away. They end with this command (Ctrl-C or SIGTERM); kill it, and they go on.
+    """
+    from sightline.cli.logs import log_to_stderr
+    from sightline.cluster.wire import token_from_environment
+    from sightline.runtime.processes.restarts import Backoff
+    from sightline_plugins.commands.cluster.keeper import end_worker
+    from sightline_plugins.commands.cluster.with_ray import join
+
+    token_from_environment()
+    log_to_stderr(logging.INFO)
+    machine = _machine(name or address, address, capacity, limit, labels, output_root)
+    host, port = _address(head, RAY_PORT)
+    backoff = Backoff()
+    with _interrupted() as ending:
+        while not ending.is_set():
+            if not _listens(host, port):
+                ending.wait(_AGAIN_SECONDS)
+                continue
+            click.echo(f"joining {host}:{port}", err=True)
+            begun = time.monotonic()
+            with join((host, port), address, folder=ray_folder, machine=machine) as joined:
+                while joined.poll() is None and not ending.wait(_AGAIN_SECONDS / 4):
+                    pass
+                joined.terminate()
+            if not ending.is_set():
+                click.echo(f"this machine does not take part any more: see {machine.outputs}/ray.log", err=True)
+                ending.wait(backoff.fail(ran_seconds=time.monotonic() - begun))
+    if not end_worker(Path(machine.outputs), timeout_seconds=_END_SECONDS):
+        raise click.ClickException(f"the worker {machine.name} does not end")
+    return 0
+
+
+@command.command("status")
+@click.option("--controller", required=True, metavar="IP[:PORT]", help=f"Address of the controller. Port: {PORT}.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@debug_option
+def status(controller: str, as_json: bool) -> None:
+    """Show workers, their load and streams with epochs, what moves or waits and why, and the last events."""
+    import json
+
+    from sightline_plugins.commands.cluster.text import status_text
+
+    answer = _ask(controller, {"ask": "status"})
+    click.echo(json.dumps(answer, indent=2) if as_json else status_text(answer))
+
+
+@command.command("drain")
+@click.argument("name")
+@click.option("--controller", required=True, metavar="IP[:PORT]", help=f"Address of the controller. Port: {PORT}.")
+@click.option("--undo", is_flag=True, help="Let it have streams again.")
+@debug_option
+def drain(name: str, controller: str, undo: bool) -> None:
+    """Move all streams off the worker NAME before maintenance, some at a time."""
+    _ask(controller, {"ask": "drain", "worker": name, "draining": not undo})
+
+
+class _Follower:
+    """Prints events that the controller appends to its file from now on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = path.stat().st_size if path.is_file() else 0
+
+    def print(self) -> None:
+        """Print what is new; a part of a line waits for its rest."""
+        import json
+
+        from sightline.redaction import redact
+
+        with suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._offset += len(line)
+                click.echo(redact(json.loads(line)["text"]), err=True)
+
+
+@contextmanager
+def _interrupted() -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C and SIGTERM set."""
+    ending = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        ending.set()
+
+    before = {one: signal.signal(one, end) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield ending
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _machine(name: str, address: str, capacity: float, limit: int, labels: tuple[str, ...], outputs: Path) -> Machine:
+    """What the options say of this machine. Raises a usage error."""
+    from sightline_plugins.commands.cluster.job import Machine
+
+    if not _NAME.fullmatch(name):
+        raise click.BadParameter(
+            "a name has letters, digits, dots, colons, dashes and underscores.", param_hint="--name"
+        )
+    found = {}
+    for label in labels:
+        key, is_given, value = label.partition("=")
+        if not (key and is_given and value):
+            raise click.BadParameter(f"{label!r}: give NAME=VALUE, such as site=north.", param_hint="--label")
+        found[key] = value
+    return Machine(name, address, capacity, limit, found, str(outputs.absolute()))
+
+
+def _address(text: str, port: int) -> tuple[str, int]:
+    """Host and port; the port when none is given. Raises a usage error."""
+    from sightline.errors import ConfigurationError
+    from sightline.server.address import Address
+
+    is_whole = ":" in text and not text.endswith("]")
+    try:
+        found = Address.parse(text if is_whole else f"{text}:{port}")
+    except ConfigurationError as error:
+        raise click.BadParameter(f"{text!r} is no address: give IP or IP:PORT.") from error
+    if not found.host:
+        raise click.BadParameter(f"{text!r} names no machine: give IP or IP:PORT.")
+    return found.host, found.port
+
+
+def _listens(host: str, port: int) -> bool:
+    """Whether somebody takes connections there."""
+    try:
+        socket.create_connection((host, port), timeout=_AGAIN_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _ask(controller: str, message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Ask a controller. Raises ConfigurationError when it is not there, refuses the token, or says no."""
+    from sightline.cluster.wire import Connection, token_from_environment
+    from sightline.errors import ConfigurationError
+
+    token, (host, port) = token_from_environment(), _address(controller, PORT)
+    try:
+        connection = Connection.to_controller((host, port), token=token, timeout_seconds=_ANSWER_SECONDS)
+        connection.send(message)
+        answer = connection.receive(timeout_seconds=_ANSWER_SECONDS)
+        connection.close()
+    except ConnectionRefusedError as error:
+        raise ConfigurationError(f"no controller runs at {host}:{port}: start `sightline cluster run` there") from error
+    except OSError as error:
+        raise ConfigurationError(f"the controller at {host}:{port} gives no answer: {error}") from error
+    if "error" in answer:
+        raise ConfigurationError(answer["error"])
+    return answer

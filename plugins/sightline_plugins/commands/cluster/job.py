@@ -1,0 +1,148 @@
+"""What a pipeline's file becomes in a cluster: streams that are placed, options, and the pipeline of each worker."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import blake2b, file_digest
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sightline.cluster.model import ClusterOptions, StreamSpec
+from sightline.errors import ConfigurationError
+from sightline.graph import PipelineDescription
+from sightline.graph.cluster import ClusterSettings, PlacedStreams
+from sightline.graph.fields import PathRole, paths_of
+
+MACHINE_VARIABLE = "SIGHTLINE_CLUSTER_MACHINE"
+"""Holds the `Machine` of the processes that Ray starts on a machine, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a machine says of itself: the name of its worker, its address, proved frames a second, most streams, labels,
+    and the folder in which that worker writes.
+    """
+
+    name: str
+    address: str
+    capacity: float
+    limit: int
+    labels: dict[str, str]
+    outputs: str
+
+    @classmethod
+    def of_this_process(cls) -> Machine:
+        """The machine on which Ray has started this process. Raises ConfigurationError outside a cluster."""
+        text = os.environ.get(MACHINE_VARIABLE)
+        if text is None:
+            raise ConfigurationError(f"{MACHINE_VARIABLE} is not set: start machines with `sightline cluster worker`")
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError as error:
+            raise ConfigurationError(f"{MACHINE_VARIABLE} cannot be read: {error}") from error
+
+    def to_json(self) -> str:
+        """What `MACHINE_VARIABLE` holds."""
+        return msgspec.json.encode(self).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every worker runs, as JSON: the pipeline without its sources, the controller's host and port, and times of
+    leases in nanoseconds.
+    """
+
+    pipeline: dict[str, Any]
+    host: str
+    port: int
+    heartbeat_ns: int
+    lease_ns: int
+    grace_ns: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen digits that are another for another job."""
+        return blake2b(self.to_json().encode(), digest_size=8).hexdigest()
+
+    def to_json(self) -> str:
+        """It as text, for `from_json`."""
+        return msgspec.json.encode(self, order="sorted").decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        """What `to_json` gave."""
+        return msgspec.json.decode(text, type=cls)
+
+    @property
+    def options(self) -> ClusterOptions:
+        """The options that concern a worker."""
+        return ClusterOptions(heartbeat_ns=self.heartbeat_ns, lease_ns=self.lease_ns, grace_ns=self.grace_ns)
+
+
+def settings_of(description: PipelineDescription) -> ClusterSettings:
+    """The section `cluster`, or its defaults."""
+    return description.cluster or ClusterSettings()
+
+
+def options_of(settings: ClusterSettings) -> ClusterOptions:
+    """The options of a controller. Raises ConfigurationError."""
+    return ClusterOptions(
+        heartbeat_ns=settings.heartbeat,
+        lease_ns=settings.lease,
+        grace_ns=settings.grace,
+        settle_ns=2 * settings.heartbeat,
+        rebalance_ns=settings.rebalance,
+        fill=settings.fill,
+        tolerance=settings.tolerance,
+        moving=settings.moving,
+        spread=settings.spread,
+    )
+
+
+def job_of(description: PipelineDescription, address: tuple[str, int]) -> Job:
+    """What workers of a controller at an address run."""
+    options = options_of(settings_of(description))
+    alone = description.model_copy(
+        update={"sources": {}, "sources_file": None, "keep_running": True, "state": False, "cluster": None}
+    )
+    plain = json.loads(json.dumps(alone.to_plain()))
+    return Job(plain, *address, options.heartbeat_ns, options.lease_ns, options.grace_ns)
+
+
+def streams_of(description: PipelineDescription) -> dict[str, StreamSpec]:
+    """The streams that are placed. Raises ConfigurationError for a pattern that no stream has."""
+    settings = settings_of(description)
+    plain = json.loads(json.dumps(description.model_copy(update={"sources_file": None}).to_plain()))["sources"]
+    for pattern in settings.streams:
+        if not any(fnmatchcase(name, pattern) for name in description.sources):
+            known = ", ".join(sorted(description.sources)[:10]) or "none"
+            raise ConfigurationError(f"cluster.streams.{pattern}: no stream has such a name; streams: {known}")
+    found = {}
+    for name, source in description.sources.items():
+        placed = next((one for key, one in settings.streams.items() if fnmatchcase(name, key)), PlacedStreams())
+        fps = placed.fps or getattr(source, "max_fps", None) or settings.fps
+        found[name] = StreamSpec(float(fps), dict(placed.requires), placed.group, plain[name])
+    return found
+
+
+def version_of(description: PipelineDescription) -> str:
+    """What has to be the same on all machines: the version of Sightline, and the content of the files that steps read.
+    Raises ConfigurationError when one cannot be read.
+    """
+    digest = blake2b(digest_size=6)
+    for element_id, element in description.elements():
+        for key, role, path in sorted(paths_of(element)):
+            if role is not PathRole.OUTPUT and Path(path).is_file():
+                try:
+                    with Path(path).open("rb") as file:
+                        content = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+                except OSError as error:
+                    raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+                digest.update(f"{element_id}.{'.'.join(key)}={content};".encode())
+    return f"Sightline {version('sightline')} with files {digest.hexdigest()}"

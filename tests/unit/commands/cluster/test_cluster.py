@@ -1,0 +1,142 @@
+"""What a file says of a cluster, and what the command refuses before anything starts."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from sightline.cli.main import execute
+from sightline.config import load_description
+from sightline.errors import ConfigurationError
+from sightline_plugins.commands.cluster import with_ray
+from sightline_plugins.commands.cluster.job import Job, job_of, streams_of, version_of
+
+TOKEN = "0123456789abcdef" * 4
+CONFIG = """
+name: site
+sources:
+  north-1: {uri: "rtsp://10.0.1.11/main", max_fps: 5}
+  north-2: rtsp://10.0.1.12/main
+  south: rtsp://10.0.2.11/main
+cluster: {fps: 15, streams: {"north-*": {requires: {site: north}, group: north}, south: {fps: 8}}}
+pipeline: [{jsonl: "out/{stream}.jsonl"}]
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SIGHTLINE_CLUSTER_TOKEN", TOKEN)
+    path = tmp_path / "site.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+def test_streams_have_load_labels_group_and_source(config: Path) -> None:
+    found = streams_of(load_description(config))
+
+    assert {name: (one.load, one.requires, one.group) for name, one in found.items()} == {
+        "north-1": (5.0, {"site": "north"}, "north"),
+        "north-2": (15.0, {"site": "north"}, "north"),
+        "south": (8.0, {}, ""),
+    }
+    assert found["north-1"].source == {"uri": "rtsp://10.0.1.11/main", "max_fps": 5.0}
+
+
+def test_a_job_is_the_pipeline_without_sources_and_travels_as_text(config: Path) -> None:
+    job = job_of(load_description(config), ("10.0.0.1", 6380))
+
+    assert job.pipeline["sources"] == {}
+    assert job.pipeline["keep_running"] is True
+    assert "cluster" not in job.pipeline
+    assert Job.from_json(job.to_json()) == job
+
+
+def test_a_pattern_that_no_stream_has_is_a_mistake(config: Path) -> None:
+    config.write_text(CONFIG.replace("south: {fps", '"east-*": {fps'))
+
+    with pytest.raises(
+        ConfigurationError, match=r"cluster\.streams\.east-\*: no stream has such a name; streams: north-1"
+    ):
+        streams_of(load_description(config))
+
+
+def test_the_version_is_another_for_files_of_another_content(config: Path, tmp_path: Path) -> None:
+    tracks = tmp_path / "tracks.txt"
+    config.write_text(CONFIG.replace("pipeline: [", f"pipeline: [{{replay: {{path: {tracks}, format: mot}}}}, "))
+    versions = set()
+    for text in ("1,1,1,1,10,10,1,-1,-1,-1\n", "1,1,1,1,20,20,1,-1,-1,-1\n"):
+        tracks.write_text(text)
+        versions.add(version_of(load_description(config)))
+
+    assert len(versions) == 2
+
+
+@pytest.mark.parametrize("token", ["", "short"])
+@pytest.mark.parametrize("command", ["run", "worker", "status", "drain"])
+def test_nothing_starts_without_a_token(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str, token: str
+) -> None:
+    monkeypatch.setenv("SIGHTLINE_CLUSTER_TOKEN", token)
+    arguments = {
+        "run": [str(config), "--address", "127.0.0.1"],
+        "worker": ["--head", "127.0.0.1", "--address", "127.0.0.1", "--capacity", "1"],
+        "status": ["--controller", "127.0.0.1"],
+        "drain": ["w1", "--controller", "127.0.0.1"],
+    }
+
+    assert execute(["cluster", command, *arguments[command]]) == 2
+    assert "SIGHTLINE_CLUSTER_TOKEN" in capsys.readouterr().err
+
+
+def test_a_cluster_without_ray_says_what_to_install(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(with_ray, "find_spec", lambda name: None)
+
+    assert execute(["cluster", "run", str(config), "--address", "127.0.0.1"]) == 2
+    assert "pip install 'sightline[cluster]'" in capsys.readouterr().err
+
+
+def test_the_status_of_nobody_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert execute(["cluster", "status", "--controller", address]) == 2
+
+    assert f"no controller runs at {address}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        (["--label", "north"], "'north': give NAME=VALUE"),
+        (["--name", "a b"], "a name has letters"),
+        (["--head", "10.0.0.1:port"], "'10.0.0.1:port' is no address"),
+    ],
+)
+def test_wrong_options_of_a_worker_are_refused(
+    config: Path, capsys: pytest.CaptureFixture[str], option: list[str], text: str
+) -> None:
+    arguments = ["cluster", "worker", "--head", "127.0.0.1:1", "--address", "127.0.0.1", "--capacity", "1"]
+
+    assert execute([*arguments, *option]) == 2
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("section", "text"),
+    [
+        ("{lease: 1s}", "give three times heartbeat_ns"),
+        ("{moving: 2}", "cluster.moving"),
+        ("{leases: 1s}", "cluster.leases"),
+    ],
+)
+def test_a_wrong_section_is_a_mistake_of_the_file(
+    config: Path, capsys: pytest.CaptureFixture[str], section: str, text: str
+) -> None:
+    config.write_text(f"sources: {{a: rtsp://10.0.0.9/a}}\ncluster: {section}\npipeline: [{{jsonl: a.jsonl}}]\n")
+
+    assert execute(["cluster", "run", str(config), "--address", "127.0.0.1"]) == 2
+    assert text in capsys.readouterr().err
