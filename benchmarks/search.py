@@ -23,7 +23,15 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 from tools.train.search_captions import Caption
-from tools.train.search_questions import Question, described_tracks, questions, rightly, rows_of, write_boxes
+from tools.train.search_questions import (
+    Question,
+    described_tracks,
+    questions,
+    questions_in_other_words,
+    rightly,
+    rows_of,
+    write_boxes,
+)
 from tools.train.search_samples import Described
 from tools.train.worlds import random_scene
 from tools.world.arrays import RgbImage
@@ -108,6 +116,7 @@ def ask(arguments: argparse.Namespace) -> None:
         sets = {
             "captions": questions(tracks, count=arguments.questions, seed=7),
             "other words": in_other_words(tracks, count=arguments.questions),
+            "held-out wordings": questions_in_other_words(tracks, count=2 * arguments.questions, seed=7),
         }
         with TrackSearch(index) as opened:
             for name, asked in sets.items():

@@ -160,27 +160,32 @@ def evaluate_plates(model: Path, reader: Path, scenes: int) -> None:
 @main.command()
 @click.option("--folder", type=FOLDER, required=True, help="Where the crops go.")
 @click.option("--scenes", type=click.IntRange(min=1), default=105, show_default=True, help="8 images each.")
+@click.option(
+    "--posed", type=click.IntRange(min=0), default=180, show_default=True, help="Posed objects for each scene."
+)
 @click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True)
-def search_samples(folder: Path, scenes: int, processes: int) -> None:
+def search_samples(folder: Path, scenes: int, posed: int, processes: int) -> None:
     """Render scenes of the training seeds and cut out what is to be described; goes on where it stopped."""
     from tools.train import search_samples as samples
 
-    samples.render(folder=folder, scenes=scenes, processes=processes)
+    samples.render(folder=folder, scenes=scenes, posed=posed, processes=processes)
 
 
 @main.command()
 @click.option("--folder", type=FOLDER, required=True, help="Where the crops are.")
 @click.option("--model", type=FOLDER, default=Path("models/search"), show_default=True, help="The folder of the pair.")
 @click.option("--minutes", type=click.FloatRange(min=0.1), default=13.0, show_default=True)
-def search(folder: Path, model: Path, minutes: float) -> None:
+@click.option("--text-only", is_flag=True, help="Keep the image encoder that is there: for other words, in less time.")
+def search(folder: Path, model: Path, minutes: float, text_only: bool) -> None:
     """Train the encoders for search in words on one core and write them as ONNX."""
     import torch
 
     from tools.train import search_samples as samples
-    from tools.train.search import fit_pair
+    from tools.train.search import fit_pair, fit_text
 
     torch.set_num_threads(1)
-    fit_pair(samples.load(folder), folder=model, minutes=minutes)
+    fit = fit_text if text_only else fit_pair
+    fit(samples.load(folder), folder=model, minutes=minutes)
 
 
 if __name__ == "__main__":

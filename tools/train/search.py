@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import torch
 from torch import Tensor, nn
 
-from tools.train.search_captions import caption_of, vocabulary
+from sightline_plugins.search.encoders import EncoderFolder
+from sightline_plugins.search.encoders import ImageEncoder as SearchedImages
+from tools.train.search_captions import UNKNOWN, DescribedCrops, caption_of, vocabulary, words_of
 from tools.train.search_samples import CROP_PX, Crops
 
 DIMENSIONS = 64
@@ -71,25 +76,81 @@ class TextEncoder(nn.Module):
 def fit_pair(crops: Crops, *, folder: Path, minutes: float, seed: int = 5) -> None:
     """Train both encoders for so many minutes and write them with their tokenizer and preprocessing."""
     torch.manual_seed(seed)
+    image = ImageEncoder()
+    image.train()
+
+    def vectors(rows: npt.NDArray[np.int64], rng: np.random.Generator) -> Tensor:
+        return image(_augmented(crops.images[rows], rng=rng))
+
+    text = _fit(crops, vectors=vectors, parameters=image.parameters(), minutes=minutes, seed=seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_image(image.eval(), folder=folder)
+    _write_text(text, folder=folder)
+
+
+def fit_text(crops: Crops, *, folder: Path, minutes: float, seed: int = 5) -> None:
+    """Train a text encoder for the image encoder that is in the folder, for so many minutes, and write it there: for
+    other words or wordings, without looking at a crop more than once. One that is there and knows the same words is
+    trained further.
+    """
+    torch.manual_seed(seed)
+    files = EncoderFolder.at(folder)
+    encoder = SearchedImages(files)
+    known = torch.from_numpy(np.stack([encoder.encode(crop) for crop in crops.images]))
+    encoder.close()
+    print(f"{len(known)} crops encoded", flush=True)
+
+    def vectors(rows: npt.NDArray[np.int64], rng: np.random.Generator) -> Tensor:
+        del rng
+        return known[torch.from_numpy(rows)]
+
+    start = _weights(files.text_model)
+    fit = partial(_fit, crops, vectors=vectors, parameters=(), minutes=minutes, seed=seed, images_of_caption=4)
+    _write_text(fit(start=start), folder=folder)
+
+
+def _weights(path: Path) -> dict[str, Tensor] | None:
+    """The weights of a text encoder as it was exported; None for one of other words."""
+    given = {
+        one.name: torch.from_numpy(onnx.numpy_helper.to_array(one).copy()) for one in onnx.load(path).graph.initializer
+    }
+    own = TextEncoder(len(vocabulary())).state_dict()
+    fits = all(name in given and given[name].shape == value.shape for name, value in own.items())
+    return {name: given[name] for name in own} if fits else None
+
+
+def _fit(
+    crops: Crops,
+    *,
+    vectors: Callable[[npt.NDArray[np.int64], np.random.Generator], Tensor],
+    parameters: Iterable[nn.Parameter],
+    minutes: float,
+    seed: int,
+    images_of_caption: int = 1,
+    start: dict[str, Tensor] | None = None,
+) -> TextEncoder:
+    """Train a text encoder, and what else has these parameters, so that true captions are near the vectors of crops.
+
+    Each caption is compared with `images_of_caption` times as many crops as a batch has captions.
+    """
     rng = np.random.default_rng([seed, 62])
     words = {word: number for number, word in enumerate(vocabulary())}
-    image, text = ImageEncoder(), TextEncoder(len(words))
+    text = TextEncoder(len(words))
+    if start is not None:
+        text.load_state_dict(start)
+    described = DescribedCrops(crops.described)
     scale, shift = nn.Parameter(torch.tensor(2.3)), nn.Parameter(torch.tensor(-6.0))
-    parameters = [*image.parameters(), *text.parameters(), scale, shift]
-    optimiser = torch.optim.AdamW(parameters, lr=3e-3, weight_decay=0.02)
+    optimiser = torch.optim.AdamW([*parameters, *text.parameters(), scale, shift], lr=3e-3, weight_decay=0.02)
     started, step, mean_loss = time.monotonic(), 0, 0.0
-    image.train()
     while (passed := (time.monotonic() - started) / (minutes * 60)) < 1:
         rate = 3e-3 * min(1.0, (step + 1) / 100) * 0.5 * (1 + np.cos(np.pi * passed))
         for group in optimiser.param_groups:
             group["lr"] = float(rate)
-        rows = rng.integers(len(crops.images), size=_BATCH)
-        described = [crops.described[row] for row in rows]
-        captions = [caption_of(what, rng=rng) for what in described]
-        truth = torch.tensor([[caption.is_true_of(what) for what in described] for caption in captions])
-        vectors = image(_augmented(crops.images[rows], rng=rng))
+        rows = rng.integers(len(crops.images), size=_BATCH * images_of_caption)
+        captions = [caption_of(crops.described[row], rng=rng) for row in rows[:_BATCH]]
+        truth = torch.from_numpy(np.stack([described.fitting(caption, rows) for caption in captions]))
         sentences = text(*_numbered([caption.text for caption in captions], words))
-        logits = sentences @ vectors.T * scale.exp() + shift
+        logits = sentences @ vectors(rows, rng).T * scale.exp() + shift
         signs = truth.float() * 2 - 1
         weights = torch.where(truth, (~truth).sum() / truth.sum().clamp(min=1) * 0.25, 1.0)
         loss = -(nn.functional.logsigmoid(logits * signs) * weights).sum() / _BATCH
@@ -99,7 +160,8 @@ def fit_pair(crops: Crops, *, folder: Path, minutes: float, seed: int = 5) -> No
         step, mean_loss = step + 1, 0.98 * mean_loss + 0.02 * float(loss.detach())
         if step % 200 == 0:
             print(f"step {step}, {passed:.0%} of the time, loss {mean_loss / (1 - 0.98**step):.3f}", flush=True)
-    _write(image.eval(), text.eval(), folder=folder)
+    text.eval()
+    return text
 
 
 def _augmented(images: np.ndarray, *, rng: np.random.Generator) -> Tensor:
@@ -116,17 +178,14 @@ def _numbered(texts: list[str], words: dict[str, int]) -> tuple[Tensor, Tensor]:
     """Texts as numbers of words (N, L), padded with 0, and which count."""
     ids = np.zeros((len(texts), _FEW_WORDS), np.int64)
     for row, text in enumerate(texts):
-        numbers = [words.get(word, 1) for word in text.split()][:_FEW_WORDS]
+        numbers = [words.get(word, 1) for word in words_of(text.replace(UNKNOWN, "?"))][:_FEW_WORDS]
         ids[row, : len(numbers)] = numbers
     return torch.from_numpy(ids), torch.from_numpy((ids > 0).astype(np.int64))
 
 
-def _write(image: ImageEncoder, text: TextEncoder, *, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def _write_image(image: ImageEncoder, *, folder: Path) -> None:
     pixels = torch.zeros(2, 3, CROP_PX, CROP_PX)
     _export(image, (pixels,), folder / IMAGE_FILE, inputs=("pixel_values",), output="image_embeds")
-    ids = torch.ones(2, 5, dtype=torch.int64)
-    _export(text, (ids, ids), folder / TEXT_FILE, inputs=("input_ids", "attention_mask"), output="text_embeds")
     preprocessing = {
         "do_convert_rgb": True,
         "do_resize": True,
@@ -139,6 +198,11 @@ def _write(image: ImageEncoder, text: TextEncoder, *, folder: Path) -> None:
         "image_std": [0.5, 0.5, 0.5],
     }
     (folder / "preprocessor_config.json").write_text(json.dumps(preprocessing, indent=2) + "\n", encoding="utf-8")
+
+
+def _write_text(text: TextEncoder, *, folder: Path) -> None:
+    ids = torch.ones(2, 5, dtype=torch.int64)
+    _export(text, (ids, ids), folder / TEXT_FILE, inputs=("input_ids", "attention_mask"), output="text_embeds")
     _write_tokenizer(folder / "tokenizer.json")
 
 

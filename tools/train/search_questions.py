@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.train.search_captions import Caption, caption_of
+from tools.train.search_captions import COLOURS, HELD_OUT, NOUNS, Caption, caption_of
 from tools.train.search_samples import Described, describe_actor
 from tools.world.render import Truth
 from tools.world.scene import LABELS, Scene
@@ -84,6 +84,67 @@ def questions(tracks: Mapping[Track, Described], *, count: int, seed: int) -> li
         if len(asked) == count:
             break
     return list(asked.values())
+
+
+def questions_in_other_words(tracks: Mapping[Track, Described], *, count: int, seed: int) -> list[Question]:
+    """The same in wordings that no caption has: all but the nouns and colours is of `HELD_OUT`."""
+    rng = np.random.default_rng([seed, 65])
+    asked: dict[str, Question] = {}
+    names = sorted(tracks)
+    for _ in range(count * 40):
+        caption = _in_other_words(tracks[names[rng.integers(len(names))]], rng=rng)
+        right = rightly(caption, tracks)
+        if len(right) <= MOST_RIGHT:
+            asked.setdefault(caption.text, Question(caption.text, right))
+        if len(asked) == count:
+            break
+    return list(asked.values())
+
+
+def _in_other_words(what: Described, *, rng: np.random.Generator) -> Caption:
+    def pick(choices: Sequence[str]) -> str:
+        return choices[int(rng.integers(len(choices)))]
+
+    def says(share: float) -> bool:
+        return bool(rng.uniform() < share)
+
+    garment = what.top if what.kind == "bicycle" else what.colour if what.kind == "person" else ""
+    paint = "" if what.kind == "person" or (garment and says(0.5)) else what.colour
+    garment = "" if paint else garment
+    heading, light = what.heading if says(0.6) else "", what.light == "dusk" and says(0.3)
+    bag, coat = what.bag and says(0.4), what.coat and says(0.3)
+    parts = [pick(HELD_OUT["opening"])] if says(0.5) else []
+    parts += [pick(COLOURS[paint])] if paint and says(0.5) else []
+    is_before = len(parts) > 0 and bool(paint) and parts[-1] in COLOURS[paint]
+    nouns = [noun for noun in NOUNS[what.kind] if not paint or what.kind != "bicycle" or noun in _MACHINES]
+    parts.append(pick(nouns))
+    parts += [pick(HELD_OUT["paint"]).format(pick(COLOURS[paint]))] if paint and not is_before else []
+    parts += [pick(HELD_OUT["clothes"]).format(pick(COLOURS[garment]))] if garment else []
+    parts += [pick(_fitting(HELD_OUT[heading], what.kind))] if heading else []
+    parts += [pick(HELD_OUT["dusk"])] if light else []
+    parts += [pick(HELD_OUT["bag"])] if bag else []
+    parts += [pick(HELD_OUT["coat"])] if coat else []
+    is_rider = what.kind == "bicycle"
+    return Caption(
+        " ".join(parts),
+        kind=what.kind,
+        colour=paint or ("" if is_rider else garment),
+        heading=heading,
+        light="dusk" if light else "",
+        top=garment if is_rider else "",
+        coat=coat,
+        bag=bag,
+    )
+
+
+_MACHINES = ("bicycle", "bike", "cycle", "push bike")
+"""What has the colour of a bicycle; that of a rider is the clothes'."""
+_VERBS = {"walks": ("person",), "riding": ("bicycle",), "drives": ("car", "van", "truck", "bus")}
+
+
+def _fitting(phrases: Sequence[str], kind: str) -> list[str]:
+    """The phrases that fit a kind: nobody walks a bus."""
+    return [one for one in phrases if all(verb not in one or kind in kinds for verb, kinds in _VERBS.items())]
 
 
 def rightly(caption: Caption, tracks: Mapping[Track, Described]) -> frozenset[Track]:

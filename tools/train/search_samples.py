@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tools.train.worlds import random_scene
-from tools.world.arrays import Floats, RgbImage
+from tools.world.arrays import Floats, Image, RgbImage
 from tools.world.camera import Camera
 from tools.world.light import random_light
 from tools.world.mesh import Pose, paint
@@ -136,7 +136,7 @@ def cut(image: RgbImage, *, xyxy: Floats) -> RgbImage:
     return np.asarray(crop, dtype=np.uint8)
 
 
-def render(*, folder: Path, scenes: int, processes: int, first_seed: int = FIRST_SEARCH_SEED, posed: int = 60) -> None:
+def render(*, folder: Path, scenes: int, posed: int, processes: int, first_seed: int = FIRST_SEARCH_SEED) -> None:
     """Render the scenes that the folder does not hold yet, with `posed` posed objects for each."""
     folder.mkdir(parents=True, exist_ok=True)
     seeds = [seed for seed in range(first_seed, first_seed + scenes) if not (folder / f"{seed}.npz").exists()]
@@ -211,10 +211,11 @@ def _posed(
         sides, whole = box[2:] - box[:2], np.subtract(sprite.xyxy[2:], sprite.xyxy[:2])
         if sides.min() < LEAST_SIDE_PX or sides.prod() < LEAST_VISIBLE * whole.prod():
             continue
-        canvas = background.astype(np.float32) * rng.uniform(0.8, 1.1)
-        blend(canvas, sprite)
+        canvas, corner = _around(background, box)
+        canvas *= rng.uniform(0.8, 1.1)
+        blend(canvas, sprite.shifted(dx=-int(corner[0]), dy=-int(corner[1])))
         canvas += rng.normal(0, rng.uniform(0.5, 6), canvas.shape).astype(np.float32)
-        box = box + rng.normal(0, 0.04, 4) * np.tile(sides, 2)
+        box = box - np.tile(corner, 2) + rng.normal(0, 0.04, 4) * np.tile(sides, 2)
         yield (
             _coded(cut(np.clip(canvas, 0, 255).astype(np.uint8), xyxy=box), rng),
             describe(look, heading=heading_of(pose, camera), light=light),
@@ -222,15 +223,24 @@ def _posed(
         made += 1
 
 
+def _around(background: RgbImage, box: Floats) -> tuple[Image, Floats]:
+    """A copy of the part of a background that the crop of a box can show, and its corner (2,) in pixels."""
+    reach = (box[2:] - box[:2]) * 0.4 + 4
+    limit = np.array([background.shape[1], background.shape[0]])
+    x0, y0 = np.clip(np.floor(box[:2] - reach), 0, limit - 1).astype(int)
+    x1, y1 = np.clip(np.ceil(box[2:] + reach), 1, limit).astype(int)
+    return background[y0:y1, x0:x1].astype(np.float32), np.array([x0, y0], float)
+
+
 def _painted(pose: Pose, camera: Camera, *, light: str, rng: np.random.Generator) -> tuple[object, Sprite | None]:
     lit, stride = random_light(rng, name=light), rng.uniform(0, 2 * np.pi)
     kind = rng.uniform()
-    if kind < 0.55:
+    if kind < 0.45:
         vehicle = random_vehicle(rng, kinds={"car": 0.34, "van": 0.22, "truck": 0.22, "bus": 0.22})
         vehicle = Vehicle(vehicle.kind, str(rng.choice(list(PAINTS))), vehicle.seed)
         return vehicle, paint(build(vehicle), pose=pose, camera=camera, light=lit)
     person = random_person(rng)
-    if kind < 0.85:
+    if kind < 0.72:
         return person, paint_person(person, pose=pose, stride=stride, moving=1.0, camera=camera, light=lit)
     cyclist = Cyclist(person, CLOTHES[rng.integers(len(CLOTHES))])
     return cyclist, paint_cyclist(person, frame=cyclist.frame, pose=pose, stride=stride, camera=camera, light=lit)

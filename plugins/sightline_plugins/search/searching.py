@@ -121,6 +121,8 @@ class TrackSearch:
             query.zone_of,
         )
         vector = self._vector(query.words, like, like_track)
+        if vector is None and query.daily is None:
+            return self._newest(query, count=count, zone=zone)
         tracks, mask, without_time = self._fitting(query)
         if like_track is not None:
             mask &= tracks.ids != like_track
@@ -129,9 +131,10 @@ class TrackSearch:
             scores: list[float | None] = [None] * len(rows)
         else:
             rows, cosines = tracks.nearest(vector, count=count, mask=mask)
+            reported = [round(float(cosine), 4) for cosine in cosines]
             if least_score is not None:
-                rows, cosines = rows[cosines >= least_score], cosines[cosines >= least_score]
-            scores = [round(float(cosine), 4) for cosine in cosines]
+                reported = [score for score in reported if score >= least_score]
+            rows, scores = rows[: len(reported)], list(reported)
         ids = map(int, tracks.ids[rows])
         found = (self.track(row, score=score, zone=zone) for row, score in zip(ids, scores, strict=True))
         known = tuple(track for track in found if track is not None)
@@ -200,11 +203,24 @@ class TrackSearch:
             )
         if query.daily is not None and query.zone_of is not None:
             mask &= _in_part_of_day(tracks, query.daily, query.zone_of.tzinfo)
-        without_time = 0
-        if query.has_time:
-            text = "SELECT count(*) FROM tracks WHERE start_ns IS NULL"
-            (without_time,) = self._connection.execute(text).fetchone()
-        return tracks, mask, without_time
+        return tracks, mask, self._without_time(query)
+
+    def _newest(self, query: TrackQuery, *, count: int, zone: tzinfo | None) -> SearchResult:
+        """The newest tracks that fit, without reading a vector."""
+        where, values = condition(query)
+        (fitting,) = self._connection.execute(f"SELECT count(*) FROM tracks WHERE {where}", values).fetchone()  # noqa: S608 - ours
+        text = f"SELECT id FROM tracks WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608 - ours
+        rows = self._connection.execute(text, (*values, count)).fetchall()
+        found = (self.track(row, zone=zone) for (row,) in rows)
+        known = tuple(track for track in found if track is not None)
+        return SearchResult(query, fitting, self._without_time(query), known)
+
+    def _without_time(self, query: TrackQuery) -> int:
+        """How many tracks are left out for want of a time of day."""
+        if not query.has_time:
+            return 0
+        text = "SELECT count(*) FROM tracks WHERE start_ns IS NULL"
+        return int(self._connection.execute(text).fetchone()[0])
 
     def track(self, row: int, *, score: float | None = None, zone: tzinfo | None = None) -> FoundTrack | None:
         """Return what is known of the track with an `id`; None if there is none (any more)."""
