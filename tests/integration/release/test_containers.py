@@ -21,7 +21,7 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 
 def instructions(repository: Path, name: str) -> list[tuple[str, str]]:
     """The instructions of a container file with their arguments, lines joined, comments left out."""
-    lines = (repository / "containers" / f"{name}.Containerfile").read_text().splitlines()
+    lines = (repository / "deploy" / "containers" / f"{name}.Containerfile").read_text().splitlines()
     text = "\n".join(line for line in lines if not line.startswith("#")).replace("\\\n", " ")
     pairs = [line.split(maxsplit=1) for line in text.splitlines() if line.strip()]
     return [(kind, arguments) for kind, arguments in pairs]
