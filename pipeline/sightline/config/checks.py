@@ -20,6 +20,7 @@ from sightline.config.step_checks import (
     unknown_steps,
     unknown_views,
     unmet_needs,
+    unredacted_images,
 )
 from sightline.config.steps import UnreadStep
 from sightline.devices import Device, resolve_device
@@ -173,6 +174,7 @@ def problems_of(
     found += [*unknown_rules(description.steps, streams=reached)]
     found += [*lost_images(description.steps)]
     found += [*moved_objects(description.steps, streams=reached)]
+    found += [*unredacted_images(description.steps, streams=reached)]
     found += [*unknown_views(description.steps, streams=reached)]
     found += [*unknown_steps(description.steps, streams=reached)]
     seen = {key for key, _ in found}

@@ -22,6 +22,7 @@ from sightline.graph.references import (
     NamesViews,
     ReliesOnSearches,
     SearchesImages,
+    SendsImages,
 )
 from sightline.graph.registry import Registry
 from sightline.graph.tree import Parallel, Step, identify
@@ -175,6 +176,37 @@ def _is_seen(step: Step) -> bool:
     if isinstance(step, Element):
         return step.sink
     return any(_is_seen(inner) for branch in step.branches.values() for inner in branch)
+
+
+def unredacted_images(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:
+    """Each step that sends images to another machine which no step before has redacted, with its key path.
+
+    A step that redacts in a branch of a parallel does so for the steps behind it in that branch only.
+    """
+    yield from _unredacted(steps, dict.fromkeys(streams, False), ("pipeline",))
+
+
+def _unredacted(
+    steps: Sequence[Step], redacted: Mapping[str, bool], key: Key
+) -> Generator[tuple[Key, str], None, None]:
+    for number, step in enumerate(steps):
+        here = (*key, number, step.name)
+        if not isinstance(step, Element):
+            for name, branch in step.branches.items():
+                yield from _unredacted(branch, redacted, (*here, name))
+            continue
+        own = matching(step.streams, redacted)
+        host = step.images_leave_to() if isinstance(step, SendsImages) else None
+        lacking = [stream for stream in own if not redacted[stream]]
+        if host is not None and lacking:
+            where = f" on the stream {lacking[0]!r}" if len(lacking) < len(redacted) else ""
+            text = (
+                f"{step.name} would send images to {host} that no step has redacted{where}: put privacy before it, or "
+                "write unredacted: true if they may leave this machine"
+            )
+            yield here, text
+        if step.redacts:
+            redacted = {**redacted, **dict.fromkeys(own, True)}
 
 
 def moved_objects(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[tuple[Key, str]]:

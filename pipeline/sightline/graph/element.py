@@ -81,6 +81,8 @@ class Element(Described):
     """Whether it writes into (copies of) images; what a branch of a parallel writes is lost where they rejoin."""
     draws_only: ClassVar[bool] = False
     """Whether what it writes into images is only a view of what the batch tells (boxes, zones), and hides nothing."""
+    redacts: ClassVar[bool] = False
+    """Whether images behind it lack what must not be seen."""
     moves_pixels: ClassVar[bool] = False
     """Whether what its images show is at other places than before, perhaps in another size, so that boxes found before
     do not fit."""

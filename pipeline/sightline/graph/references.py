@@ -95,6 +95,17 @@ class ReliesOnSearches(Protocol):
 
 
 @runtime_checkable
+class SendsImages(Protocol):
+    """An element that sends images of frames to a server which only redacted ones may reach."""
+
+    def images_leave_to(self) -> str | None:
+        """Return the host of another machine that gets images, None where every image may be sent: to this machine, or
+        because the options say so.
+        """
+        ...
+
+
+@runtime_checkable
 class SearchesImages(Protocol):
     """An element that can search whole images for objects, and then marks the frames it searched (`with_search`)."""
 

@@ -82,7 +82,7 @@ class ImageMaker:
         """Take an image of a frame, or of the object in that box; None where there is nothing to see."""
         surface: Surface | None = frame.surface
         if self.is_crop:
-            surface = None if xyxy is None else cut(frame.surface, _around(xyxy))
+            surface = None if xyxy is None else cut(frame.surface, around(xyxy))
         if surface is None:
             return None
         side = self._largest_side
@@ -221,7 +221,8 @@ def _edges(low: float, high: float, *, limit: int, step: int) -> tuple[int, int]
     return first, last
 
 
-def _around(xyxy: Box) -> Box:
+def around(xyxy: Box) -> Box:
+    """Return a box with the margin around it that a crop has."""
     left, top, right, bottom = xyxy
     across, along = (right - left) * _MARGIN, (bottom - top) * _MARGIN
     return left - across, top - along, right + across, bottom + along

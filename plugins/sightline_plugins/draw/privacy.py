@@ -59,6 +59,7 @@ class Privacy(Element):
     name: ClassVar[str] = "privacy"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.OBJECTS})
     changes_images: ClassVar[bool] = True
+    redacts: ClassVar[bool] = True
 
     on: Annotated[Targets, BeforeValidator(_as_targets)]
     """What is hidden: a label, a list of labels, or a mapping such as {label: face, from: detect-1}."""
