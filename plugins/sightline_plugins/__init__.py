@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sightline_plugins.delivery.postgres import Postgres
     from sightline_plugins.delivery.redis import Redis
     from sightline_plugins.delivery.webhook import Webhook
+    from sightline_plugins.describe.describe import Describe
     from sightline_plugins.draw.draw import Draw
     from sightline_plugins.draw.privacy import Privacy
     from sightline_plugins.drift.drift import Drift
@@ -86,6 +87,7 @@ _HOMES = {
     "Coco": "sightline_plugins.sinks.coco",
     "Crowd": "sightline_plugins.rules.crowd",
     "Csv": "sightline_plugins.sinks.csv",
+    "Describe": "sightline_plugins.describe.describe",
     "Detect": "sightline_plugins.infer.detect",
     "Dewarp": "sightline_plugins.warp.dewarp",
     "Direction": "sightline_plugins.rules.direction",
@@ -153,6 +155,7 @@ __all__ = [
     "Combine",
     "Crowd",
     "Csv",
+    "Describe",
     "Detect",
     "Dewarp",
     "Direction",

@@ -47,6 +47,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "combine": {"both": "lines.a.in then lines.a.out"},
     "crowd": {"left": {"polygon": [[0, 0], [0.4, 0], [0.4, 1], [0, 1]], "at_least": 1}},
     "csv": {"path": "{stream}.csv"},
+    "describe": {"url": "http://127.0.0.1:9/v1", "model": "m", "path": "d.db", "about": "segments"},
     "detect": {"model": "models/street.onnx"},
     "direction": {"right": {"allowed": 0}},
     "dewarp": {"views": {"left": {"yaw": -40, "size": [64, 48]}, "right": {"yaw": 40, "size": [64, 48]}}},

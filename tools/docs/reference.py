@@ -26,6 +26,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Images": ("warp",),
     "Drawing and privacy": ("draw",),
     "Outputs": ("sinks", "harvest", "search", "record", "publish", "tile"),
+    "Descriptions": ("describe",),
     "Delivery": ("delivery",),
     "Recorded results": ("replay",),
     "Your own functions": ("functions",),
@@ -77,7 +78,7 @@ class Family:
 
 
 FAMILIES = (
-    Family("Models", "model", "model-options", MODELS, "elements with a model", FIRST_OF_MODELS),
+    Family("Models", "swap", "model-options", MODELS, "elements with a model", FIRST_OF_MODELS),
     Family("Delivery", "send", "delivery-options", DELIVERY, "elements that deliver"),
 )
 

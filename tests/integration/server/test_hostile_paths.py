@@ -24,6 +24,7 @@ MODELS = Path("models").absolute()
 STEPS: Mapping[str, tuple[str, str, Mapping[str, object]]] = {
     "coco": ("path", ".json", {}),
     "csv": ("path", ".csv", {}),
+    "describe": ("path", ".db", {"url": "http://broker/v1", "model": "m"}),
     "drift": ("write", ".json", {}),
     "harvest": ("path", "", {}),
     "heat_map": ("path", ".npy", {"a": {}}),

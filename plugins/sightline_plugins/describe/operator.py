@@ -1,0 +1,232 @@
+"""The operator of `describe`: what is asked, with which images, and the events of answers."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+from sightline.graph import Site
+from sightline.graph.fields import matching
+from sightline.graph.operator import Operator
+from sightline.media import Altered, Batch, Event, Frame, Part, Stream, Surface
+from sightline.media.events import Scalar
+from sightline_plugins.delivery.images import around, cut
+from sightline_plugins.describe.asking import Answered, Asker
+from sightline_plugins.describe.describe import Describe
+from sightline_plugins.describe.facts import Moment, facts_of_event, row_of
+from sightline_plugins.describe.questions import Admission, CaptionedImage, Question, severity_of, shrunk
+from sightline_plugins.describe.segments import Segment, Segments
+from sightline_plugins.describe.tracks import EndedTrack, Tracks
+from sightline_plugins.rules.names import is_of_rule
+
+KIND = "description"
+"""The kind of the events of answers, and the name of their rule."""
+_MOST_ANSWERS = 1000
+_USUAL = severity_of(None)
+_MINUTE_NS = 60_000_000_000
+
+
+class Describer(Operator):
+    """Asks about what passes, and adds the answers that have come to the frames that pass then."""
+
+    def __init__(self, element: Describe, site: Site) -> None:
+        """Raises OutputError for a file that is none of requests."""
+        self._element = element
+        self._site = site
+        self._lock = Lock()
+        self._counts: dict[str, Counter[str]] = {}
+        self._answers: dict[str, deque[Answered]] = {}
+        self._admission = Admission(burst=2 * element.queue, interval_ns=_MINUTE_NS // (2 * element.per_minute))
+        self._earlier: dict[Stream, deque[tuple[int, CaptionedImage]]] = {}
+        self._tracks = Tracks(element) if element.about == "tracks" else None
+        self._segments = Segments(element, self._image) if element.about == "segments" else None
+        self._may_leave = element.images_leave_to() is None
+        self._asker = Asker(element, site, client=self._client, ended=self._ended)
+
+    def process(self, batch: Batch) -> Batch:
+        """Ask about what is in the batch, and add the answers that have come."""
+        events = list(self._arrived(batch)) if self._answers else []
+        if self._tracks is not None:
+            for track in self._tracks.follow(batch):
+                self._ask_of_track(track)
+        elif self._segments is not None:
+            for segment in self._segments.follow(batch):
+                self._ask_of_segment(segment)
+        else:
+            self._ask_of_events(batch)
+        return batch.with_events(events)
+
+    def end_stream(self, stream: Stream) -> None:
+        """Ask about its open tracks; answers that come from now on are in the file only."""
+        if self._tracks is not None:
+            for track in self._tracks.end(stream):
+                self._ask_of_track(track)
+        if self._segments is not None and (segment := self._segments.end(stream)) is not None:
+            self._ask_of_segment(segment)
+        self._earlier.pop(stream, None)
+
+    def drain(self) -> None:
+        """Let the questions about files be answered, within the limit."""
+        if not self._site.live:
+            self._asker.finish(self._element.finish / 1e9)
+
+    def close(self) -> None:
+        """Stop asking, and close the file."""
+        self._asker.close()
+
+    def totals(self) -> Mapping[str, Any]:
+        """By stream: `asked`, and of these how many ended in each state (`Asker`), or were `unredacted` and not sent;
+        `events` of answers. Under the empty name: the requests of all streams, by how they ended.
+        """
+        with self._lock:
+            found: dict[str, dict[str, int]] = {stream: dict(counts) for stream, counts in self._counts.items()}
+        return {**found, "": dict(self._asker.totals())} if found else {}
+
+    def _client(self) -> Any:
+        from sightline_plugins.describe.chat import ChatClient
+
+        return ChatClient(self._element)
+
+    def _ask_of_events(self, batch: Batch) -> None:
+        element = self._element
+        if element.frames > 1:
+            self._remember(batch)
+        for event in batch.events:
+            if event.part is Part.END or event.kind == KIND:
+                continue
+            if element.rules is not None and not any(is_of_rule(event, name) for name in element.rules):
+                continue
+            frame = batch.frames[event.frame]
+            severity = severity_of(event.data.get("severity"))
+            if not self._may_be_asked(Moment.of(frame), severity):
+                continue
+            row = row_of(batch.objects, event)
+            about = f"{event.step}.{event.rule}" if event.step else event.rule
+            head: dict[str, Scalar] = {"about_kind": event.kind, "about_frame": frame.index}
+            for name in ("track_id", "severity"):
+                if name in event.data:
+                    head[name] = event.data[name]
+            facts = facts_of_event(frame, event, batch.objects, row)
+            images = self._images_of(frame, None if row is None else batch.objects.xyxy[row].tolist())
+            self._ask(frame.stream.name, about, severity, facts, head, images, prompt=self._prompt_of(event))
+
+    def _ask_of_track(self, track: EndedTrack) -> None:
+        if self._may_be_asked(track.last):
+            head: dict[str, Scalar] = {"about_frame": track.last.frame, "track_id": track.track_id}
+            images = [CaptionedImage("The object, best seen:", track.jpeg(quality=self._element.image_quality))]
+            self._ask(track.last.stream, "track", _USUAL, track.facts(), head, images)
+
+    def _ask_of_segment(self, segment: Segment) -> None:
+        if segment.images and self._may_be_asked(segment.last):
+            head: dict[str, Scalar] = {"about_frame": segment.last.frame}
+            self._ask(segment.last.stream, "segment", _USUAL, segment.facts(), head, segment.images)
+
+    def _may_be_asked(self, moment: Moment, severity: int = _USUAL) -> bool:
+        """Count a question, and return whether its images may be made and sent."""
+        name = moment.stream
+        if not (self._may_leave or moment.altered & Altered.CHANGED):
+            self._count(name, "asked", "unredacted")
+            return False
+        if not self._admission.allows(severity, self._site.clock.monotonic_ns()):
+            self._count(name, "asked", "dropped")
+            return False
+        self._count(name, "asked")
+        return True
+
+    def _ask(
+        self,
+        stream: str,
+        about: str,
+        severity: int,
+        facts: Mapping[str, object],
+        head: Mapping[str, Scalar],
+        images: Sequence[CaptionedImage],
+        *,
+        prompt: str | None = None,
+    ) -> None:
+        clock = self._site.clock
+        question = Question(
+            id=secrets.token_hex(8),
+            stream=stream,
+            about=about,
+            severity=severity,
+            prompt=self._prompt_of_stream(stream) if prompt is None else prompt,
+            facts=facts,
+            head=head,
+            images=images,
+            asked_ns=clock.monotonic_ns(),
+            time_ns=clock.epoch_ns(),
+        )
+        self._asker.put(question)
+
+    def _prompt_of(self, event: Event) -> str | None:
+        for name, prompt in self._element.rule_prompts.items():
+            if is_of_rule(event, name):
+                return prompt
+        return None
+
+    def _prompt_of_stream(self, name: str) -> str:
+        for pattern, prompt in self._element.stream_prompts.items():
+            if matching([pattern], [name]):
+                return prompt
+        return self._element.prompt
+
+    def _images_of(self, frame: Frame, xyxy: Sequence[float] | None) -> list[CaptionedImage]:
+        """The images of an event: earlier frames, the frame, and the crop of its object."""
+        found: list[CaptionedImage] = []
+        for pts_ns, image in self._earlier.get(frame.stream, ()):
+            if frame.pts_ns - pts_ns > 0:
+                ago = (frame.pts_ns - pts_ns) / 1e9
+                found.append(replace(image, caption=f"The frame {ago:.1f} s before:"))
+        found = found[1 - self._element.frames :] if self._element.frames > 1 else []
+        found.append(self._image(frame.surface, "The frame of the event:"))
+        crop = None if xyxy is None or not self._element.crop else cut(frame.surface, around(xyxy))
+        if crop is not None:
+            found.append(self._image(crop, "The object of the event:"))
+        return found
+
+    def _remember(self, batch: Batch) -> None:
+        """Keep a small copy of a frame of each stream from time to time."""
+        for frame in batch.frames:
+            kept = self._earlier.setdefault(frame.stream, deque(maxlen=self._element.frames))
+            if not kept or not 0 <= frame.pts_ns - kept[-1][0] < self._element.spacing:
+                kept.append((frame.pts_ns, self._image(frame.surface, "")))
+
+    def _image(self, surface: Surface, caption: str) -> CaptionedImage:
+        element = self._element
+        return CaptionedImage(caption, shrunk(surface, largest_side=element.image_size), element.image_quality)
+
+    def _ended(self, one: Answered) -> None:
+        """Take how a question ended; called from any thread."""
+        with self._lock:
+            self._counts.setdefault(one.question.stream, Counter())[one.state] += 1
+            if one.fields is not None:
+                self._answers.setdefault(one.question.stream, deque(maxlen=_MOST_ANSWERS)).append(one)
+
+    def _count(self, stream: str, *names: str) -> None:
+        with self._lock:
+            self._counts.setdefault(stream, Counter()).update(names)
+
+    def _arrived(self, batch: Batch) -> Iterator[Event]:
+        """Yield the events of answers that have come about streams of the batch, on the first frame of each."""
+        seen: set[str] = set()
+        for row, frame in enumerate(batch.frames):
+            name = frame.stream.name
+            if name in seen:
+                continue
+            seen.add(name)
+            with self._lock:
+                arrived: Iterable[Answered] = self._answers.pop(name, ())
+                self._counts.setdefault(name, Counter())["events"] += len(tuple(arrived))
+            for one in arrived:
+                yield Event(KIND, KIND, row, self._data(one), self._site.element_id)
+
+    def _data(self, one: Answered) -> dict[str, Scalar]:
+        question = one.question
+        seconds = (self._site.clock.monotonic_ns() - question.asked_ns) / 1e9
+        head = {"question": question.id, "about": question.about, **question.head, "seconds": round(seconds, 3)}
+        return {**head, **(one.fields or {})}
