@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-FOUNDATION = {"cache", "errors", "libraries", "redaction"}
+FOUNDATION = {"cache", "errors", "installed", "libraries", "redaction"}
 ALLOWED = {
     "media": FOUNDATION,
     "devices": {"media", *FOUNDATION},
@@ -103,8 +103,16 @@ def test_the_framework_knows_no_codec_and_no_engine(repository: Path, library: s
             ["pipeline/sightline/runtime/threads.py"],
         ),
         (r"(?m)^\s*import cv2\b", ["plugins/sightline_plugins/opencv.py"]),
+        (r"\bentry_points\(", ["pipeline/sightline/installed.py"]),
     ],
-    ids=["containers are opened", "queues", "output files are opened", "threads are started", "OpenCV is imported"],
+    ids=[
+        "containers are opened",
+        "queues",
+        "output files are opened",
+        "threads are started",
+        "OpenCV is imported",
+        "entry points are read",
+    ],
 )
 def test_what_must_live_in_one_place_does(repository: Path, pattern: str, home: list[str]) -> None:
     users = {

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -24,6 +24,7 @@ import click
 from sightline.cli.options import DEBUG
 from sightline.cli.terminal import make_output_visible
 from sightline.errors import ConfigurationError, ModelError, ReaderGone, SightlineError
+from sightline.installed import installed
 from sightline.redaction import redact
 
 COMMANDS: Mapping[str, str] = {
@@ -87,7 +88,7 @@ class Commands(click.Group):
 
 
 def _installed() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=INSTALLED)}
+    return {entry.name: entry for entry in installed(INSTALLED)}
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Protocol
 
 from sightline.graph.networks import Networks
+from sightline.installed import installed
 
 DISCOVERIES = "sightline.discovery"
 """Entry points of ways to find cameras: `onvif` = module:function that returns a `CameraDiscovery`."""
@@ -57,5 +57,5 @@ class CameraDiscovery(Protocol):
 
 def camera_discovery() -> CameraDiscovery | None:
     """Return the installed way to find cameras; None when no package offers one."""
-    found = next(iter(entry_points(group=DISCOVERIES)), None)
+    found = next(iter(installed(DISCOVERIES)), None)
     return None if found is None else found.load()()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, TypeVar, cast
 
 from sightline.errors import ConfigurationError, UnknownElement
 from sightline.graph.element import Element
 from sightline.graph.source import SourceElement
 from sightline.graph.wording import suggest
+from sightline.installed import installed
 from sightline.redaction import redact
 
 ELEMENTS = "sightline.elements"
@@ -160,19 +159,11 @@ class Extensions(Mapping[str, _Extension]):
 def _installed(*groups: str) -> dict[str, list[EntryPoint]]:
     """Entry points by name; found twice through the same package (on the path twice), it is one."""
     found: dict[str, list[EntryPoint]] = {}
-    installed = _all_installed(tuple(sys.path))
-    for entry in (entry for group in groups for entry in installed.select(group=group)):
+    for entry in (entry for group in groups for entry in installed(group)):
         others = found.setdefault(entry.name, [])
         if all((entry.value, _package(entry)) != (other.value, _package(other)) for other in others):
             others.append(entry)
     return found
-
-
-@lru_cache(maxsize=1)
-def _all_installed(path: tuple[str, ...]) -> EntryPoints:
-    """Return the entry points of all packages on a path (`sys.path`), which takes 5 ms to read, for all groups."""
-    del path
-    return cast("EntryPoints", entry_points())
 
 
 def _alone(entries: Mapping[str, EntryPoint]) -> dict[str, list[EntryPoint]]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import entry_points
 from threading import Lock
 from time import monotonic
 from typing import Protocol
@@ -15,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sightline.installed import installed
 from sightline.media import Batch
 from sightline.media.surface import Memory, Surface
 from sightline.server.answers import Threads
@@ -153,11 +153,11 @@ class Images:
 
 def encoder() -> ImageEncoder | None:
     """The installed encoder; None when no package offers one."""
-    found = entry_points(group=ENCODERS, name="jpeg")
+    found = installed(ENCODERS).select(name="jpeg")
     return next(iter(found)).load() if found else None
 
 
 def png_encoder() -> Callable[[npt.NDArray[np.uint8]], bytes] | None:
     """What encodes an image (height, width, 3), RGB, as PNG; None when no package offers it. From any thread."""
-    found = entry_points(group=ENCODERS, name="png")
+    found = installed(ENCODERS).select(name="png")
     return next(iter(found)).load() if found else None

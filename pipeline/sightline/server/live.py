@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from importlib.metadata import entry_points
 from typing import Protocol
 
 from starlette.websockets import WebSocket
 
 from sightline.graph import Packets
+from sightline.installed import installed
 from sightline.media import Batch
 
 LIVE_VIDEO = "sightline.live"
@@ -33,7 +33,7 @@ class LiveVideo(Protocol):
 
 def live_video(packets: Packets) -> LiveVideo | None:
     """Make the live video of a pipeline with these packets; None when no package offers it."""
-    found = entry_points(group=LIVE_VIDEO, name="video")
+    found = installed(LIVE_VIDEO).select(name="video")
     if not found:
         return None
     made: LiveVideo = next(iter(found)).load()(packets)

@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from importlib.metadata import entry_points
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -27,6 +26,7 @@ from sightline.devices import Device
 from sightline.errors import SightlineError, StreamError, StreamLost, StreamRefused, StreamStalled
 from sightline.graph.registry import Registry
 from sightline.graph.site import Site
+from sightline.installed import installed
 from sightline.media import Frame, Stream
 from sightline.media.surface import Memory
 from sightline.redaction import redact
@@ -92,7 +92,7 @@ def take(request: SampleRequest) -> Sample:
 
 
 def _jpeg(frame: Frame, *, largest_wh: tuple[int, int]) -> str | None:
-    encoder = next(iter(entry_points(group=ENCODERS, name="jpeg")), None)
+    encoder = next(iter(installed(ENCODERS).select(name="jpeg")), None)
     if encoder is None:
         return None
     surface = frame.surface if frame.surface.memory is Memory.HOST else frame.surface.to_host()
