@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from sightline.devices.discovery import DeviceInUse
-from sightline.errors import OperatorError, StreamError
+from sightline.errors import ConfigurationError, OperatorError, StreamError
 from sightline.graph import (
     BatchOptions,
     Message,
@@ -211,6 +212,14 @@ def test_a_lost_camera_is_tried_again_and_its_frames_are_numbered_on() -> None:
     assert report.streams[0].received == 12
     assert report.streams[0].reconnects == 2
     assert_accounted(report)
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "3"])
+def test_a_limit_is_a_whole_number(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match="frames is a whole number, 0 or more"):
+        Limits(frames=wrong)
+    with pytest.raises(ConfigurationError, match="duration_ns is a whole number, 0 or more"):
+        Limits(duration_ns=wrong)
 
 
 def test_limits_are_per_stream() -> None:

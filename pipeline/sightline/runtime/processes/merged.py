@@ -66,6 +66,10 @@ def merged_view(
         occupancy=_by_step(view.occupancy for view in present),
         gpu_memory=tuple(use for view in present for use in view.gpu_memory),
         comparisons={name: own for view in reversed(present) for name, own in view.comparisons.items()},
+        drifts={
+            step: [one for view in present for one in view.drifts.get(step, ())]
+            for step in dict.fromkeys(step for view in present for step in view.drifts)
+        },
         telemetry=_telemetry((head.telemetry, *(view.telemetry for one in workers for view in one.views))),
     )
 

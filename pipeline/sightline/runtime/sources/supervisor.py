@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import monotonic_ns, thread_time_ns
 
 from sightline.errors import (
+    ConfigurationError,
     CudaFailed,
     LinkClosed,
     StreamError,
@@ -39,10 +40,18 @@ from sightline.runtime.tracing import FrameTrace, Tracer
 class Limits:
     """When to stop a stream that goes on: after so many frames, or so much of its own time. A live stream that is lost
     when that much time has passed on the clock is not tried again.
+
+    Raises ConfigurationError for what is not a whole number, or below 0.
     """
 
     frames: int | None = None
     duration_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("frames", "duration_ns"):
+            value = getattr(self, name)
+            if value is not None and not (hasattr(value, "__index__") and value >= 0):
+                raise ConfigurationError(f"{name} is a whole number, 0 or more, not {value!r}")
 
 
 class SourceSupervisor(Worker):

@@ -46,7 +46,7 @@ def command(folder: Path, host: str, port: int | None, no_open: bool, duration: 
     seconds. Nothing is downloaded and nothing leaves the machine.
 
     FOLDER gets `town.yaml`, which this command runs, `demo.yaml` with its comments, clips in `sample_videos/` and the
-    sample models in `models/`, so that the examples of the documentation run there as they are. Recordings go to
+    sample models in `models/`: what examples of the documentation name, but for ground truth. Recordings go to
     `out/town/` in it. What you save to `town.yaml` in the dashboard is kept, and run the next time. Any other file
     that is not the demo's own, or that was changed, is not replaced: the command then writes and runs nothing.
     The exit codes are those of `sightline run`, but for 0 after Ctrl-C.
