@@ -31,6 +31,7 @@ from sightline.testing.transport_conformance import TransportConformance
 from sightline_plugins.heads.conformance import HeadConformance
 from sightline_plugins.heads.head import Array
 from tests.conftest import REPOSITORY
+from tests.ports import free_port
 
 FOLDER = REPOSITORY / "examples" / "extensions"
 PACKAGES = sorted(path.parent.name for path in FOLDER.glob("*/pyproject.toml"))
@@ -301,8 +302,7 @@ def test_a_transport_of_another_package_delivers_events(installed: Path, tmp_pat
 
 
 def test_records_for_a_server_that_is_away_are_delivered_by_a_command(installed: Path, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     (tmp_path / "away.yaml").write_text(
         "name: away\n"
         "sources: {cam: {pattern: bars, frames: 20}}\n"

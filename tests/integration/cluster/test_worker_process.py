@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from sightline_plugins.commands.cluster.job import Job, Machine, job_of, options
 from sightline_plugins.commands.cluster.keeper import WorkerKeeper, end_worker
 from sightline_plugins.commands.cluster.process import holder_of
 from sightline_plugins.commands.cluster.program import Charter, ControllerProgram
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 TOKEN = "0123456789abcdef" * 4
@@ -83,9 +83,7 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setenv("SIGHTLINE_CLUSTER_TOKEN", TOKEN)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    scene = Scene(tmp_path, port)
+    scene = Scene(tmp_path, free_port())
     yield scene
     end_worker(scene.outputs, timeout_seconds=300)
     scene.program.close()

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.sources.attempts import count
 from tests.integration.sources.canaries import SDP, Answer, camera, hearing, rtsp_reply, serving
 from tests.integration.sources.clips import write_clip
+from tests.ports import free_port
 
 from sightline.devices import Device
 from sightline.errors import ConfigurationError, StreamLost, StreamRefused
@@ -74,11 +75,9 @@ def test_the_address_that_was_checked_is_the_one_connected_to(clip: Clip, monkey
 
 
 def test_a_name_without_address_is_a_loss_and_so_is_a_closed_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     for uri, words in (
         ("rtsp://no-such-host.invalid/x", "no address is known"),
-        (f"rtsp://127.0.0.1:{port}/x", "refused"),
+        (f"rtsp://127.0.0.1:{free_port()}/x", "refused"),
     ):
         reader = Rtsp(uri=uri, networks=HERE).build(Site(device=Device()), stream=Stream("gate"))
         with pytest.raises(StreamLost, match=words):
