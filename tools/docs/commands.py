@@ -26,6 +26,9 @@ VARIABLES: Mapping[str, str] = {
     "`XDG_CONFIG_HOME`, else `~/.config/sightline/tokens.json`.",
     "SIGHTLINE_TOKEN": "The only token of `--listen`, instead of those of `sightline token`. Other users of the "
     "machine can see `--token`, but not this. See [Monitoring](../guide/monitoring.md). Clients of a server show it.",
+    "SIGHTLINE_CLUSTER_TOKEN": "The secret that all machines of a [cluster](../guide/cluster.md) have: 32 characters "
+    "or more.",
+    "SIGHTLINE_CLUSTER_MACHINE": "Set by `sightline cluster` for what Ray starts on a machine; not to be set by hand.",
     "SIGHTLINE_URL": "Where the server is that `sightline ctl` and `sightline.client` ask. Default: `http://127.0.0.1:8080`.",
     "SIGHTLINE_CACHE": "Folder for compiled models and kernels; `off` keeps none. Default: `sightline` in "
     "`XDG_CACHE_HOME`, else `~/.cache/sightline`.",

@@ -367,9 +367,9 @@ def _lock(descriptor: int, path: Path) -> None:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        reason = "another run is writing it"
         raise OutputError(
-            f"cannot write {path}: {reason}; end that run, or name another file", reason=reason
+            f"cannot write {path}: another run is writing it; end that run, or name another file",
+            reason="another run is writing it",
         ) from error
     except OSError:
         return

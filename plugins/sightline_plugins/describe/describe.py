@@ -61,6 +61,7 @@ class Describe(Element):
         url: http://127.0.0.1:11434/v1
         model: qwen2.5vl:7b
         path: out/descriptions.db
+        about: segments
         prompt: What happens here? Answer in one sentence.
     ```
     """
