@@ -1,0 +1,244 @@
+"""Three machines and a head with real Ray: how soon streams run elsewhere, and whether records are lost or doubled.
+
+    python -m benchmarks.cluster.trial [--cameras 12] [--json FILE]
+
+The machines are network namespaces (Linux, as root), the cameras an RTSP server outside of them. Each frame becomes a
+record that a web service outside receives. In turn, the processes of a machine are killed, it joins again, the cable of
+another one is cut and put in again, and all processes of the head are killed and started again. It needs the extra
+`cluster`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import av
+import numpy as np
+
+from benchmarks.cluster.machines import SIGHTLINE, Machines, doubled, events, machines, unreported
+from benchmarks.pipelines.document import processor
+
+FPS = 10
+_HEAD, _WORKERS = 1, (2, 3, 4)
+_LONGEST_SECONDS = 180.0
+_REST_SECONDS = 8.0
+_RECENT = 1000
+
+
+class TooSlow(Exception):
+    """Something did not happen in time."""
+
+
+@dataclass
+class Trial:
+    """A cluster under trial, and the figures so far."""
+
+    place: Machines
+    cameras: Sequence[str]
+    figures: dict[str, Any] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Start cameras, receiver, head and workers, and wait until all streams run."""
+        clip = write_clip(self.place.folder / "clip.mp4")
+        self.place.start_cameras(clip, self.cameras)
+        self.place.start_receiver()
+        sources = "".join(f"  {name}: {{uri: '{self.place.camera(name)}'}}\n" for name in self.cameras)
+        (self.place.folder / "site.yaml").write_text(
+            f"name: site\nsources:\n{sources}cluster: {{moving: 0.25, fps: {FPS}}}\n"
+            f"pipeline:\n- webhook: {{url: '{self.place.receiver}', send: [frames], batch: 5}}\n"
+        )
+        self.start_head()
+        self.note(
+            "controller after seconds", self.seconds_until(lambda: self.place.status() is not None, "a controller")
+        )
+        for number in _WORKERS:
+            self.start_worker(number)
+        self.note("all streams after seconds", self.seconds_until(self.is_whole, "all streams"))
+
+    def start_head(self) -> None:
+        """Start the head, which runs no streams."""
+        arguments = ["cluster", "run", str(self.place.folder / "site.yaml")]
+        self._start(_HEAD, [*arguments, "--address", self.place.address(_HEAD)], log="head.log")
+
+    def start_worker(self, number: int) -> None:
+        """Start the worker of a machine."""
+        arguments = ["cluster", "worker", "--head", self.place.address(_HEAD)]
+        self._start(
+            number, [*arguments, "--address", self.place.address(number), "--capacity", "200"], log="worker.log"
+        )
+
+    def kill_a_machine(self, number: int) -> None:
+        """Kill all processes of a machine at once."""
+        own = self.streams_of(number)
+        killed_ns = self.place.kill(number)
+        self.note("killed: elsewhere after seconds", self.seconds_elsewhere(own, number, killed_ns))
+        self.note("killed: streams", len(own))
+
+    def join_again(self, number: int) -> None:
+        """Start the machine's worker again, and wait for its share."""
+        before, joined = len(self.reported("stream_moved")), len(self.reported("worker_joined"))
+        self.start_worker(number)
+        self.seconds_until(lambda: len(self.reported("worker_joined")) > joined, "the worker that joins")
+        share = len(self.cameras) // len(_WORKERS) - 1
+        self.note(
+            "joined: share after seconds",
+            self.seconds_until(lambda: len(self.streams_of(number)) >= share, "its share"),
+        )
+        self.rest()
+        self.note("joined: streams moved", len(self.reported("stream_moved")) - before)
+        self.note("joined: streams", len(self.streams_of(number)))
+
+    def cut_a_cable(self, number: int) -> None:
+        """Pull the cable of a machine; put it in again when its streams run elsewhere."""
+        own = self.streams_of(number)
+        cut_ns = self.place.cut(number)
+        self.note("cut: elsewhere after seconds", self.seconds_elsewhere(own, number, cut_ns))
+        self.note("cut: streams", len(own))
+        self.place.cut(number, is_cut=False)
+        self.note(
+            "healed: balanced after seconds", self.seconds_until(lambda: len(self.streams_of(number)) > 0, "balance")
+        )
+        self.rest()
+
+    def kill_the_head(self) -> None:
+        """Kill all processes of the head, and start it again."""
+        before = self.where()
+        count = len(self.place.arrivals())
+        self.place.kill(_HEAD)
+        self.start_head()
+        self.note(
+            "head killed: controller after seconds", self.seconds_until(lambda: self.place.status() is not None, "it")
+        )
+        self.rest()
+        after = self.place.arrivals()[count:]
+        self.note("head killed: same assignment", self.where() == before)
+        self.note("head killed: new epochs", len({(one.stream, one.epoch) for one in after}) - len(self.cameras))
+
+    def end(self) -> None:
+        """Judge all records that arrived."""
+        arrivals, reported = self.place.arrivals(), events(self._events)
+        self.note("records", len(arrivals))
+        self.note("doubled records", doubled(arrivals))
+        self.note("unreported", unreported(arrivals, reported))
+
+    def rest(self) -> None:
+        """Let what is under way come to an end."""
+        time.sleep(_REST_SECONDS)
+
+    def recent(self) -> Sequence[Any]:
+        """The newest records."""
+        return self.place.arrivals()[-_RECENT:]
+
+    def where(self) -> dict[str, str]:
+        """From which machine the newest record of each stream came."""
+        return {one.stream: one.host for one in self.recent()}
+
+    def streams_of(self, number: int) -> set[str]:
+        """The streams whose newest record came from a machine."""
+        return {stream for stream, host in self.where().items() if host == self.place.address(number)}
+
+    def has_controller(self) -> bool:
+        """Whether a controller answers."""
+        return self.place.status() is not None
+
+    def is_whole(self) -> bool:
+        """Whether all streams run."""
+        return set(self.where()) == set(self.cameras)
+
+    def seconds_elsewhere(self, streams: set[str], number: int, since_ns: int) -> float:
+        """How long it takes until each of the streams has sent a record from another machine."""
+
+        def arrived() -> dict[str, int]:
+            first: dict[str, int] = {}
+            for one in self.place.arrivals():
+                if one.time_ns > since_ns and one.stream in streams and one.host != self.place.address(number):
+                    first.setdefault(one.stream, one.time_ns)
+            return first
+
+        self.seconds_until(lambda: set(arrived()) == streams, "streams elsewhere")
+        return round((max(arrived().values(), default=since_ns) - since_ns) / 1e9, 2)
+
+    def seconds_until(self, condition: Callable[[], bool], what: str) -> float:
+        """How long it takes. Raises TooSlow after three minutes."""
+        began = time.monotonic()
+        while not condition():
+            if time.monotonic() - began > _LONGEST_SECONDS:
+                raise TooSlow(f"{what} did not come within {_LONGEST_SECONDS:.0f} s")
+            time.sleep(0.1)
+        return round(time.monotonic() - began, 2)
+
+    def reported(self, kind: str) -> list[dict[str, Any]]:
+        """The events of a kind."""
+        return [one for one in events(self._events) if one["kind"] == kind]
+
+    def note(self, what: str, value: object) -> None:
+        """Keep a figure, and print it."""
+        self.figures[what] = value
+        print(f"{what}: {value}", flush=True)
+
+    @property
+    def _events(self) -> Path:
+        return self.place.folder / f"m{_HEAD}" / "out" / "site.cluster.events.jsonl"
+
+    def _start(self, number: int, arguments: Sequence[str], *, log: str) -> None:
+        own = [
+            "--ray-folder",
+            str(self.place.folder / f"r{number}"),
+            "--output-root",
+            str(self.place.folder / f"m{number}"),
+        ]
+        self.place.start(number, [*SIGHTLINE, *arguments, *own], log=log)
+
+
+def write_clip(path: Path) -> Path:
+    """Write ten seconds of a small moving image, a key frame a second."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS, options={"g": str(FPS), "bf": "0", "preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
+        for index in range(10 * FPS):
+            image = np.full((96, 160, 3), 60, np.uint8)
+            image[30:60, index : index + 30] = 200
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
+def main() -> int:
+    """Run the trial, and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cameras", type=int, default=12)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    print(processor(), flush=True)
+    with TemporaryDirectory(prefix="cluster-") as folder, machines(Path(folder), max(_WORKERS)) as place:
+        trial = Trial(place, [f"cam{number}" for number in range(given.cameras)])
+        try:
+            trial.begin()
+            trial.rest()
+            trial.kill_a_machine(2)
+            trial.rest()
+            trial.join_again(2)
+            trial.cut_a_cable(3)
+            trial.kill_the_head()
+            trial.end()
+        except TooSlow as error:
+            print(f"error: {error}", file=sys.stderr)
+            for log in sorted(Path(folder).glob("m*/*.log")):
+                print(f"== {log.relative_to(folder)}\n{log.read_text(errors='replace')[-1500:]}", file=sys.stderr)
+            return 1
+        finally:
+            if given.json:
+                given.json.write_text(json.dumps(trial.figures, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
