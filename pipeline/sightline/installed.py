@@ -13,7 +13,12 @@ def installed(group: str) -> EntryPoints:
 
     The first call reads the metadata of every installed package; later calls are free while `sys.path` is the same.
     """
-    return _all_installed(tuple(sys.path)).select(group=group)
+    return _of_group(group, tuple(sys.path))
+
+
+@lru_cache(maxsize=64)
+def _of_group(group: str, path: tuple[str, ...]) -> EntryPoints:
+    return _all_installed(path).select(group=group)
 
 
 @lru_cache(maxsize=1)

@@ -27,26 +27,32 @@ def modules() -> Mapping[str, Path]:
     }
 
 
-def imported(file: Path, *, lazy: bool) -> Iterator[str]:
-    """Yield the names that a file imports, dotted; with `lazy` also those that functions import when they run.
+@cache
+def imported(file: Path) -> tuple[tuple[str, bool], ...]:
+    """Return the names that a file imports, dotted, and whether a function does so when it runs.
 
     Imports for type checkers alone are left out.
     """
-    tree = ast.parse(file.read_text())
-    for node in _walk(tree, lazy=lazy):
+    found = []
+    for node, lazy in _statements(ast.parse(file.read_text()), lazy=False):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [(alias.name, lazy) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [(f"{node.module}.{alias.name}", lazy) for alias in node.names]
+    return tuple(found)
 
 
-def _walk(node: ast.AST, *, lazy: bool) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
-            continue
-        if lazy or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield child
-            yield from _walk(child, lazy=lazy)
+def _statements(block: ast.AST, *, lazy: bool) -> Iterator[tuple[ast.stmt, bool]]:
+    """Yield the statements in a module, class, function or branch, and whether they are in a function. Expressions hold
+    no imports and are not entered.
+    """
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for child in getattr(block, name, ()):
+            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue
+            if isinstance(child, ast.stmt):
+                yield child, lazy
+            yield from _statements(child, lazy=lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @cache
@@ -57,12 +63,15 @@ def module_graph(*, lazy: bool) -> Graph:
         f"{name}.{target.rpartition('.')[2]}": target
         for name, file in known.items()
         if file.name == "__init__.py"
-        for target in imported(file, lazy=False)
+        for target, in_function in imported(file)
+        if not in_function
     }
     graph = {}
     for name, file in known.items():
         found = set()
-        for target in imported(file, lazy=lazy):
+        for target, in_function in imported(file):
+            if in_function and not lazy:
+                continue
             for origin in {target, passed_on.get(target, target)}:
                 while origin and origin not in known:
                     origin = origin.rpartition(".")[0]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -189,8 +190,7 @@ def paths_of(model: BaseModel) -> Iterator[tuple[tuple[str, ...], PathRole, str]
     """The paths in the fields of a model, also in those of models in it: YAML keys, what it is for, and the path; lists
     of paths give one each.
     """
-    for name, field in type(model).model_fields.items():
-        role, key = role_of(field), field.alias or name
+    for name, key, role in _roles(type(model)):
         value = getattr(model, name)
         if isinstance(value, BaseModel):
             yield from (((key, *below), inner, path) for below, inner, path in paths_of(value))
@@ -198,6 +198,12 @@ def paths_of(model: BaseModel) -> Iterator[tuple[tuple[str, ...], PathRole, str]
             for path in value if isinstance(value, tuple | list) else (value,):
                 if isinstance(path, Path if role is PathRole.INPUT else str):
                     yield (key,), role, str(path)
+
+
+@lru_cache(maxsize=512)
+def _roles(model: type[BaseModel]) -> tuple[tuple[str, str, PathRole | None], ...]:
+    """Name, YAML key and role of each field. A model's class is complete before there is a model of it."""
+    return tuple((name, field.alias or name, role_of(field)) for name, field in model.model_fields.items())
 
 
 def options_of(model: BaseModel) -> Iterator[tuple[str, FieldInfo | None, object]]:
