@@ -19,6 +19,7 @@ from sightline_plugins.commands.camera.server import FakeCamera
 from tests.command_line import called
 from tests.conftest import REPOSITORY, missing
 from tests.integration.delivery.mosquitto import broker, subscriber
+from tests.integration.describe.chat_server import running, says
 from tests.integration.sources.clips import write_clip
 from tests.waiting import wait_until
 
@@ -233,3 +234,13 @@ def test_events_are_delivered_to_a_broker(tmp_path: Path) -> None:
 
     assert Counter((one["rule"], one["data"]["direction"]) for one in events) == true_counts("street")
     assert last["lines"] == truth("street")["totals"]["lines"]
+
+
+def test_a_model_describes_crossings_and_verifies_alarms(tmp_path: Path) -> None:
+    with running(says("Yes, a vehicle crosses.")) as server:
+        sightline("run", config("describe"), "--frames", "60", folder=tmp_path, VLM_URL=server.url)
+
+    found = [event for line in read_lines(tmp_path / "out/describe/street.jsonl") for event in line.get("events", ())]
+    alarms = [event for event in found if event["rule"] == "crossing" and event.get("direction") == "enter"]
+    assert {event["verified"] for event in alarms} == {"confirmed"}
+    assert list((tmp_path / "out/describe").glob("street-*.jpg"))

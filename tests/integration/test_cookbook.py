@@ -26,6 +26,7 @@ from sightline.graph import PipelineDescription
 from sightline.runtime.stats.report import Report
 from sightline_plugins import Detect, Replay
 from tests.conftest import REPOSITORY, missing
+from tests.integration.describe.chat_server import running, says
 from tests.ports import free_port
 
 COOKBOOK = REPOSITORY / "examples" / "cookbook"
@@ -75,13 +76,15 @@ def with_truths(description: PipelineDescription, truths: Path) -> PipelineDescr
 
 @pytest.fixture
 def cook(tmp_path: Path, truths: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs a recipe in YAML in a folder of its own: `name`, and whether its detectors run, on how many frames."""
+    """Runs a recipe in YAML in a folder of its own: `name`, and whether its detectors run, on how many frames; further
+    variables of the environment.
+    """
     monkeypatch.chdir(tmp_path)
 
-    def run(name: str, *, detect: bool = False, frames: int | None = None) -> Made:
+    def run(name: str, *, detect: bool = False, frames: int | None = None, **variables: str) -> Made:
         if not (REPOSITORY / "models" / "street.onnx").exists():
             missing("no models of the sample world")
-        description = load_description(COOKBOOK / name, environment=ENVIRONMENT)
+        description = load_description(COOKBOOK / name, environment={**ENVIRONMENT, **variables})
         if not detect:
             description = with_truths(description, truths)
         pipeline = Pipeline.from_description(description, outputs=tmp_path)
@@ -185,6 +188,16 @@ def test_records_wait_for_a_service_that_is_away(name: str, step: str, cook: Any
     out, report = cook(f"{name}.yaml", frames=60)
 
     assert report.totals[step] or list(out.rglob("*.outbox*"))
+
+
+def test_alarms_go_out_when_a_model_has_confirmed_them(cook: Any) -> None:
+    with running(says("No, nobody is there."), says("Yes, a person walks in.")) as server:
+        out, report = cook("verify-alarms.yaml", VLM_URL=server.url)
+
+    found = events(out / "verify-alarms" / "entrance.jsonl")
+    counted = report.totals["describe-1"]["entrance"]["verified"]["lines-1.door"]
+    assert (counted["alarms"], counted["refused"], counted["sent"]) == (10, 1, 9)
+    assert [event["answer"] for event in found] == ["Yes, a person walks in."] * 9
 
 
 def test_helmets_that_are_missing_are_reported_once(capsys: pytest.CaptureFixture[str]) -> None:

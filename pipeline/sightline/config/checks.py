@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
+from sightline.config.alarm_checks import lost_alarms
 from sightline.config.document import Key, LocatedProblem, Node, Place, Scalar, dotted, walk
 from sightline.config.sources import name_problems
 from sightline.config.step_checks import (
@@ -172,6 +173,7 @@ def problems_of(
     found += [*unmet_needs(description.steps, streams=reached, registry=registry)]
     found += [*unknown_labels(description.steps, streams=reached)]
     found += [*unknown_rules(description.steps, streams=reached)]
+    found += [*lost_alarms(description.steps, streams=reached)]
     found += [*lost_images(description.steps)]
     found += [*moved_objects(description.steps, streams=reached)]
     found += [*unredacted_images(description.steps, streams=reached)]

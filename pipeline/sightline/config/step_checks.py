@@ -304,13 +304,13 @@ def unknown_rules(steps: Sequence[Step], *, streams: Sequence[str]) -> Iterator[
     for key, element, reached in arrivals(steps, streams=streams, adds=own):
         known = sorted(frozenset[str]().union(*reached.values()))
         for below, name in element.wanted_rules() if isinstance(element, NamesRules) else ():
-            if known and not any(_means(name, one) for one in known):
+            if known and not any(means_rule(name, one) for one in known):
                 near = suggest(name, known)
                 listed = f"{near} Rules" if near else "; rules"
                 yield (*key, *below), f"no step before it has the rule {name!r}{listed} are: {allowed(known)}"
 
 
-def _means(name: str, known: str) -> bool:
+def means_rule(name: str, known: str) -> bool:
     """Whether `step.rule` or `step.rule.direction` is that rule of that step."""
     step, rest = name.split(".", 1)
     known_step, rule = known.split(".", 1)

@@ -6,7 +6,9 @@ from sightline.graph.live_options import ChangesLive, PreparesChanges, TakesChan
 from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.graph.mounts import Mounts
 from sightline.graph.operator import (
+    AlarmCount,
     ComparesModels,
+    CountsAlarms,
     DriftMeasure,
     MeasuresDrift,
     ModelComparison,
@@ -27,12 +29,14 @@ from sightline.graph.telemetry import TelemetryOptions
 from sightline.graph.tree import BatchOptions, OutboxOptions, Parallel, PipelineDescription, ProcessOptions, Step, Tee
 
 __all__ = [
+    "AlarmCount",
     "BatchOptions",
     "Capability",
     "ChangesLive",
     "CheckContext",
     "Clock",
     "ComparesModels",
+    "CountsAlarms",
     "DriftMeasure",
     "Element",
     "EncodedFormat",

@@ -95,6 +95,25 @@ class MeasuresDrift(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class AlarmCount:
+    """How many alarms of a rule (`step.rule`) of a stream were `confirmed`, `refused` or `unanswered` (`outcome`)."""
+
+    stream: str
+    rule: str
+    outcome: str
+    count: int
+
+
+@runtime_checkable
+class CountsAlarms(Protocol):
+    """An operator that verifies alarms of rules."""
+
+    def alarms(self) -> Sequence[AlarmCount]:
+        """Return what came of the alarms of each rule. From any thread."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class RunsOn:
     """Where something works: on `device` (`cpu` or `cuda:N`), and why there when it is not what one expects. `engine`
     is what computes its model, with the precision (`openvino fp32`); empty without a model.

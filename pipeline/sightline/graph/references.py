@@ -106,6 +106,15 @@ class SendsImages(Protocol):
 
 
 @runtime_checkable
+class VerifiesAlarms(Protocol):
+    """An element that verifies the alarms of rules with `verify` that reach it, and puts them among the events."""
+
+    def is_for_alarms_only(self) -> bool:
+        """Return whether it does nothing else, so that it is a mistake if no rule before it has any."""
+        ...
+
+
+@runtime_checkable
 class SearchesImages(Protocol):
     """An element that can search whole images for objects, and then marks the frames it searched (`with_search`)."""
 

@@ -23,7 +23,7 @@ from sightline.graph.rule_options import CoolDowns, RuleOptions, with_severity
 from sightline.graph.site import Clock, Site, SystemClock
 from sightline.graph.state import Saved
 from sightline.graph.tracked_objects import TrackedObjects
-from sightline.media import Batch, Event, Frame, Graphic, Overlay, Part, Stream, Views
+from sightline.media import Alarm, Batch, Event, Frame, Graphic, Overlay, Part, Stream, Views
 
 Points: TypeAlias = tuple[tuple[float, float], ...]
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -225,6 +225,7 @@ class RuleOperator(Operator):
         while self._resets:
             self._count_anew(self._resets.popleft())
         events: list[Event] = []
+        alarms: list[tuple[Alarm, ...]] = [()] * len(batch)
         overlays: list[tuple[Overlay, ...]] = [()] * len(batch)
         graphics: list[tuple[Graphic, ...]] = [()] * len(batch)
         objects = batch.objects
@@ -241,15 +242,17 @@ class RuleOperator(Operator):
             )
             watched.last = int(tracks.pts_ns[-1]), times_ns[-1]
             for row, now_ns, seen in zip(rows, tracks.pts_ns.tolist(), watched.rule.update(tracks), strict=True):
-                events += [
-                    Event(event.kind, event.rule, row, self._data(event), self._step, event.part, event.subject)
-                    for event in seen
-                    if self._is_reported(watched, event, now_ns)
-                ]
+                for event in seen:
+                    made = Event(event.kind, event.rule, row, self._data(event), self._step, event.part, event.subject)
+                    if event.rule in self._verified:
+                        alarms[row] += (Alarm(made, now_ns, self._options[event.rule]),)
+                    elif self._is_reported(watched, event, now_ns):
+                        events.append(made)
                 overlays[row], graphics[row] = self._overlays(watched), watched.rule.graphics()
             for name, values in watched.rule.attributes().items():
                 objects = tracks.with_attribute(objects, name, values=values)
-        return batch.with_objects(objects).with_events(events).with_overlays(overlays).with_graphics(graphics)
+        found = batch.with_objects(objects).with_events(events).with_alarms(alarms)
+        return found.with_overlays(overlays).with_graphics(graphics)
 
     def save(self, stream: Stream) -> Saved | None:
         """Return the state of the rules on a stream, and when it was."""
@@ -321,6 +324,7 @@ class RuleOperator(Operator):
     def _take(self, rule: Rule) -> None:
         self._rule = rule
         self._options = rule.rule_options()
+        self._verified = {name for name, one in self._options.items() if one.verification is not None}
         own = (self._options.get(name) for name in rule.rule_names())
         self._schedules = [None if one is None else one.schedule for one in own]
 

@@ -7,12 +7,14 @@ because what happens outside of it is not counted either.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BeforeValidator, Field, model_validator
 
 from sightline.graph.described import Described
+from sightline.graph.fields import Shape
 from sightline.graph.schedule import Schedule
 from sightline.graph.state import Saved
 from sightline.media import Part
@@ -20,6 +22,42 @@ from sightline.media.time import Duration
 
 Severity = Literal["info", "low", "medium", "high", "critical"]
 _MOST_HELD = 10_000
+
+
+def _as_tuple(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Words = Annotated[
+    tuple[Annotated[str, Shape(r"\w.{0,49}", "must begin with a letter, and have at most 50 characters")], ...],
+    BeforeValidator(_as_tuple),
+    Field(min_length=1),
+]
+
+
+class Verify(Described):
+    """How alarms of a rule are verified before they go out."""
+
+    question: Annotated[str, Field(min_length=1, max_length=8000)] = (
+        "Look at the images: is what the system reports really so?"
+    )
+    """The question about an alarm. How the answer has to begin is added to it."""
+    confirm: Words = ("yes",)
+    """Words with which an answer begins that confirms the alarm. The first one is asked for."""
+    refuse: Words = ("no",)
+    """Words with which an answer begins that refuses the alarm. The first one is asked for."""
+    otherwise: Literal["send", "hold"] = "send"
+    """What becomes of an alarm without such an answer in time: it is sent, marked as unanswered, or not sent at all."""
+    timeout: Annotated[Duration, Field(gt=0)] = 30_000_000_000
+    """How long an alarm waits for its answer at most."""
+    by: Annotated[str, Field(min_length=1)] | None = None
+    """The id of the `describe` step that asks; the next one behind the rule when not given."""
+
+    @model_validator(mode="after")
+    def _tells_apart(self) -> Self:
+        if both := {one.casefold() for one in self.confirm} & {one.casefold() for one in self.refuse}:
+            raise ValueError(f"{sorted(both)[0]!r} stands in confirm and in refuse")
+        return self
 
 
 class RuleOptions(Described):
@@ -33,6 +71,14 @@ class RuleOptions(Described):
     The end of something is reported exactly when its beginning was."""
     severity: Severity | None = None
     """How grave the rule's events are; it stands in each of them."""
+    verify: bool | Verify = False
+    """Hold events back until a vision-language model has confirmed them: a `describe` step behind this one asks. Those
+    that it refuses are not sent."""
+
+    @property
+    def verification(self) -> Verify | None:
+        """How its events are verified; None when they are not."""
+        return (Verify() if self.verify else None) if isinstance(self.verify, bool) else self.verify
 
 
 def active_rules(schedules: Sequence[Schedule | None], times_ns: Sequence[int]) -> npt.NDArray[np.bool_] | None:
@@ -55,16 +101,24 @@ class CoolDowns:
         key = (rule, kind, subject)
         if part is Part.END:
             return self._held.pop(key, key) is not None
-        last_ns = self._reported_ns.get(rule)
-        if last_ns is None or now_ns - last_ns >= cooldown_ns:
+        if not self.is_quiet(rule, cooldown_ns=cooldown_ns, now_ns=now_ns):
             self._reported_ns[rule] = now_ns
             self._held.pop(key, None)
             return True
+        self.hold(rule, kind, part, subject)
+        return False
+
+    def is_quiet(self, rule: str, *, cooldown_ns: int, now_ns: int) -> bool:
+        """Whether something new is not reported now."""
+        last_ns = self._reported_ns.get(rule)
+        return last_ns is not None and now_ns - last_ns < cooldown_ns
+
+    def hold(self, rule: str, kind: str, part: Part, subject: int) -> None:
+        """Note that an event is not reported: if something begins with it, its end is not reported either."""
         if part is Part.BEGIN:
-            self._held[key] = None
+            self._held[rule, kind, subject] = None
             if len(self._held) > _MOST_HELD:
                 del self._held[next(iter(self._held))]
-        return False
 
     def save(self) -> Saved:
         """Return its state."""

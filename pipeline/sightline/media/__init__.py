@@ -2,7 +2,7 @@
 
 from sightline.media.batch import Batch, FrameView
 from sightline.media.color import ColorMatrix, ColorRange
-from sightline.media.events import Arrows, Event, Graphic, HeatLayer, Overlay, Part, Tensor
+from sightline.media.events import Alarm, Arrows, Event, Graphic, HeatLayer, Overlay, Part, Tensor
 from sightline.media.frame import Altered, Frame, Stream, TimeSource
 from sightline.media.objects import Objects, ObjectView, Origin
 from sightline.media.shapes import Mask, Skeleton
@@ -10,6 +10,7 @@ from sightline.media.surface import Memory, PixelFormat, Surface
 from sightline.media.views import Views
 
 __all__ = [
+    "Alarm",
     "Altered",
     "Arrows",
     "Batch",

@@ -10,12 +10,18 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sightline.media.events import Event, Graphic, Overlay, Tensor
+from sightline.media.events import Alarm, Event, Graphic, Overlay, Tensor
 from sightline.media.frame import Frame, Stream
 from sightline.media.objects import Objects
 from sightline.media.surface import Surface
 
-_UNKNOWN: Mapping[str, Any] = {"overlays": (), "detected": True, "searched_by": frozenset[str](), "graphics": ()}
+_UNKNOWN: Mapping[str, Any] = {
+    "overlays": (),
+    "detected": True,
+    "searched_by": frozenset[str](),
+    "graphics": (),
+    "alarms": (),
+}
 """The value of a frame in each column of `FrameColumns` that is empty."""
 
 
@@ -26,12 +32,14 @@ class FrameColumns:
     `overlays`: the shapes that rules want drawn. `detected`: whether a detector ran; a tracker predicts on the other
     frames (`every: 3`). `searched_by`: the ids of the steps that searched the frame completely and got finite numbers
     only; `privacy`, which must not miss anything, relies on it. `graphics`: arrows and heat maps that steps want drawn.
+    `alarms`: events that wait to be verified.
     """
 
     overlays: tuple[tuple[Overlay, ...], ...] = ()
     detected: tuple[bool, ...] = ()
     searched_by: tuple[frozenset[str], ...] = ()
     graphics: tuple[tuple[Graphic, ...], ...] = ()
+    alarms: tuple[tuple[Alarm, ...], ...] = ()
 
     def select(self, rows: Sequence[int]) -> FrameColumns:
         """Return the values of the frames at these rows."""
@@ -56,19 +64,20 @@ class FrameColumns:
             detected=tuple(any(row) for row in zip(*detected, strict=True)),
             searched_by=tuple(frozenset[str]().union(*row) for row in zip(*searched, strict=True)),
             graphics=_joined(self.graphics, [one.graphics for one in branches if one.graphics]),
+            alarms=_joined(self.alarms, [one.alarms for one in branches if one.alarms]),
         )
 
     def _all(self) -> tuple[tuple[Any, ...], ...]:
-        return (self.overlays, self.detected, self.searched_by, self.graphics)
+        return (self.overlays, self.detected, self.searched_by, self.graphics, self.alarms)
 
 
-Shown = TypeVar("Shown")
+Added = TypeVar("Added")
 
 
 def _joined(
-    before: tuple[tuple[Shown, ...], ...], branches: Sequence[tuple[tuple[Shown, ...], ...]]
-) -> tuple[tuple[Shown, ...], ...]:
-    """Return what was drawn on each frame before branches, and then what each branch has added."""
+    before: tuple[tuple[Added, ...], ...], branches: Sequence[tuple[tuple[Added, ...], ...]]
+) -> tuple[tuple[Added, ...], ...]:
+    """Return what was on each frame before branches, and then what each branch has added."""
     if not branches:
         return before
     return tuple(
@@ -126,12 +135,19 @@ class Batch:
         before = self.columns.graphics or ((),) * len(self)
         return self.with_columns(graphics=tuple(old + new for old, new in zip(before, graphics, strict=True)))
 
+    def with_alarms(self, alarms: Sequence[tuple[Alarm, ...]]) -> Batch:
+        """Return the batch with more alarms: one tuple for each frame, after the present ones."""
+        if not any(alarms):
+            return self
+        before = self.columns.alarms or ((),) * len(self)
+        return self.with_columns(alarms=tuple(old + new for old, new in zip(before, alarms, strict=True)))
+
     def with_detection(self, rows: Collection[int]) -> Batch:
         """Return the batch with the frames at `rows` marked as detected, the others (if not marked before) as not."""
         own = self.columns
         before = own.detected or (False,) * len(self.frames)
         detected = tuple([old or row in rows for row, old in enumerate(before)])
-        return self._with_frame_columns(FrameColumns(own.overlays, detected, own.searched_by, own.graphics))
+        return self._with_frame_columns(FrameColumns(own.overlays, detected, own.searched_by, own.graphics, own.alarms))
 
     def with_search(self, element: str, rows: Collection[int]) -> Batch:
         """Return the batch with the frames at `rows` marked as searched by a step."""
@@ -140,7 +156,7 @@ class Batch:
         own, step = self.columns, frozenset((element,))
         before = own.searched_by or (frozenset(),) * len(self.frames)
         searched = tuple([old | step if row in rows else old for row, old in enumerate(before)])
-        return self._with_frame_columns(FrameColumns(own.overlays, own.detected, searched, own.graphics))
+        return self._with_frame_columns(FrameColumns(own.overlays, own.detected, searched, own.graphics, own.alarms))
 
     def with_columns(self, **columns: Any) -> Batch:
         """Return the batch with other columns, by name: see `FrameColumns`."""

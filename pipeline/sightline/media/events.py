@@ -45,6 +45,19 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Alarm:
+    """An event that waits to be verified: it is not among the events of its batch until a step has put it there.
+
+    `event.frame` means nothing. `now_ns` is the time of its frame by the clock of its rule. `options` are the
+    `RuleOptions` of its rule, which say how it is verified.
+    """
+
+    event: Event
+    now_ns: int
+    options: object
+
+
+@dataclass(frozen=True, slots=True)
 class Overlay:
     """A rule's shape and its running counts, for drawing: `points` are (x, y) in pixels of the image."""
 

@@ -78,6 +78,7 @@ class RunStats:
             device_reason=self._device.reason,
             comparisons=lanes.elements.comparisons(),
             drifts=lanes.elements.drifts(),
+            alarms=lanes.elements.alarms(),
         )
 
     def report(self) -> Report:

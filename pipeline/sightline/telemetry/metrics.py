@@ -36,6 +36,7 @@ _ABOUT = (
 )
 _UNITS = {"seconds": "s", "bytes": "By"}
 _COUNTED = {
+    "alarms": "{alarm}",
     "calls": "{call}",
     "files": "{file}",
     "frames": "{frame}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sightline.errors import SightlineError
@@ -16,6 +16,8 @@ _NAME = re.compile(r"\w{1,64}")
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 """Categories of Unicode whose characters are not shown: controls, marks of direction, surrogates, separators."""
 _LONGEST_REASON = 200
+_LONGEST_START = 500
+_MARKS = re.compile(r"\A[\W_]+")
 _LARGEST = 2**53
 """Numbers up to this are the same in every program that reads events."""
 
@@ -33,6 +35,22 @@ def clean(text: str, *, limit: int) -> str:
     spaced = "".join(" " if letter.isspace() else letter for letter in text[: 4 * limit + 64])
     shown = " ".join("".join(one for one in spaced if unicodedata.category(one) not in _HIDDEN).split())
     return shown if len(shown) <= limit and len(text) <= 4 * limit + 64 else f"{shown[: limit - 1]}…"
+
+
+def verdict_of(text: str, *, confirm: Sequence[str], refuse: Sequence[str]) -> bool:
+    """Return True for an answer that begins with a word of `confirm`, and False for one with a word of `refuse`.
+
+    Raises AnswerInvalid for any other. Marks before the word, and upper and lower case, make no difference.
+
+    >>> verdict_of("**Yes**, a man climbs over.", confirm=["yes"], refuse=["no"])
+    True
+    """
+    start = _MARKS.sub("", unicodedata.normalize("NFKC", text[:_LONGEST_START]).casefold())
+    for words, verdict in ((confirm, True), (refuse, False)):
+        for word in words:
+            if re.match(re.escape(unicodedata.normalize("NFKC", word).casefold()) + r"(?!\w)", start):
+                return verdict
+    raise AnswerInvalid(f"the answer begins neither with {confirm[0]!r} nor with {refuse[0]!r}")
 
 
 class AnswerReader:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from sightline.errors import OutputError
+from sightline.errors import OutputError, SightlineError
 from sightline.graph import Site
 from sightline.media.events import Scalar
+from sightline.redaction import redact
 from sightline.runtime.threads import LoopThread
-from sightline_plugins.describe.answers import AnswerInvalid, AnswerReader
+from sightline_plugins.describe.answers import AnswerInvalid, AnswerReader, verdict_of
 from sightline_plugins.describe.database import DayLimits, Ended, RequestFile
 from sightline_plugins.describe.describe import Describe
 from sightline_plugins.describe.questions import Question, QuestionQueue
@@ -35,6 +36,10 @@ _STOP_SECONDS = 30.0
 _MOST_WARNINGS = 20
 
 
+class AskingFailed(SightlineError):
+    """The thread that asks has ended because of an error of ours."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
     """A question and the fields of its answer, or None when there is no answer; `state` says how it ended."""
@@ -42,6 +47,8 @@ class Answered:
     question: Question
     state: str
     fields: Mapping[str, Scalar] | None
+    is_confirmed: bool | None = None
+    """What the answer says of an alarm."""
 
 
 class Asker:
@@ -49,8 +56,9 @@ class Asker:
 
     `ended` is called once for each question, from the thread of this, or from that of `put` and `close`. Each question
     ends in one state: `answered`, `invalid` (the answer is not what was asked for), `refused` (by the server), `failed`
-    (no answer, also after retries), `dropped` (the queue was full), `expired`, `over_budget` (of the day), `unanswered`
-    (the run ended before).
+    (no answer, also after retries), `dropped` (the queue was full), `expired` (also one that could not be sent before),
+    `over_budget` (of the day), `unanswered` (the run ended before). An error of ours ends the asking: all questions
+    are `failed`, and `check` raises it.
     """
 
     def __init__(
@@ -64,6 +72,7 @@ class Asker:
         self._ended = ended
         self._queue = QuestionQueue(element.queue)
         self._reader = AnswerReader(element.answer_schema, limit=element.answer_limit)
+        self._texts = AnswerReader(None, limit=element.answer_limit)
         self._limits = DayLimits(element.per_day, element.money_per_day)
         path = site.outputs.path(element.path)
         site.outputs.prepare(path)
@@ -81,13 +90,16 @@ class Asker:
         self._task: asyncio.Task[None] | None = None
         self._is_busy = False
         self._is_closed = False
+        self._failure: BaseException | None = None
 
     def put(self, question: Question) -> None:
         """Let a question wait for its turn. Never waits itself."""
         gone = self._queue.put(question)
         if gone is not None:
             self._end(gone, "dropped")
-        if self._thread is None:
+        if self._failure is not None:  # looked at after the queue was filled, and set before it is emptied
+            self._fail_waiting()
+        elif self._thread is None:
             self._thread = LoopThread("describe")
             self._thread.start()
             self._thread.post(self._begin)
@@ -95,7 +107,7 @@ class Asker:
             self._thread.post(self._wake.set)
 
     def finish(self, seconds: float) -> None:
-        """Wait until all questions have ended, at most so long."""
+        """Wait until all questions have ended, at most so long. Raises AskingFailed."""
         if self._thread is None:
             return
 
@@ -105,6 +117,13 @@ class Asker:
                 await asyncio.sleep(_STEP_SECONDS)
 
         self._thread.call(settled(), timeout_seconds=seconds + _STOP_SECONDS)
+        self.check()
+
+    def check(self) -> None:
+        """Raise AskingFailed if the thread has ended because of an error of ours."""
+        if self._failure is not None:
+            error = self._failure
+            raise AskingFailed(f"it cannot ask any more: {redact(f'{type(error).__name__}: {error}')}") from error
 
     def close(self) -> None:
         """Stop asking: a request that is under way is given up. Harmless when called again."""
@@ -122,7 +141,19 @@ class Asker:
         return dict(self._counts)
 
     def _begin(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._serve())
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        """Serve until the thread ends; an error is kept for the thread of the pipeline, which raises it."""
+        try:
+            await self._serve()
+        except Exception as error:  # noqa: BLE001  the outermost frame: `check` raises it
+            self._failure = error
+            self._fail_waiting()
+
+    def _fail_waiting(self) -> None:
+        for question in self._queue.take_all():
+            self._end(question, "failed")
 
     async def _serve(self) -> None:
         from sightline_plugins.describe.chat import estimated_tokens
@@ -131,9 +162,9 @@ class Asker:
         try:
             while True:
                 now_ns = self._clock.monotonic_ns()
-                for gone in self._queue.take_older(now_ns - self._element.expire):
-                    self._end(gone, "expired")
                 wait_ns = self._wait_ns(now_ns)
+                for gone in self._queue.take_expired(now_ns + wait_ns):
+                    self._end(gone, "expired")
                 self._is_busy = True
                 question = None if wait_ns else self._queue.take()
                 if question is None:
@@ -144,6 +175,9 @@ class Asker:
                     await self._ask(client, question, estimated_tokens(question, self._element))
                 except asyncio.CancelledError:
                     self._end(question, "unanswered")
+                    raise
+                except Exception:
+                    self._end(question, "failed")
                     raise
                 finally:
                     self._is_busy = False
@@ -187,7 +221,7 @@ class Asker:
         reply = await client.ask(question)
         self._counts["requests_unanswered"] -= 1
         cost = 0.0 if reply.is_free else guessed_cost if reply.tokens is None else cost_of(reply.tokens, self._element)
-        fields, outcome, reason = self._read(reply)
+        fields, is_confirmed, outcome, reason = self._read(reply, question)
         self._counts[f"requests_{outcome}"] += 1
         try:
             with self._file_lock:
@@ -200,7 +234,7 @@ class Asker:
         if reply.is_again and question.attempts <= self._element.retries:
             self._again(question)
         else:
-            self._end(question, outcome, fields)
+            self._end(question, outcome, fields, is_confirmed=is_confirmed)
 
     def _again(self, question: Question) -> None:
         gone = self._queue.put(question)
@@ -212,14 +246,17 @@ class Asker:
             now_ns = self._clock.epoch_ns()
             return self._file.begin(question.id, now_ns=now_ns, cost=cost, limits=self._limits)
 
-    def _read(self, reply: Reply) -> tuple[Mapping[str, Scalar] | None, str, str]:
-        """Return the fields of an answer, how the request ended, and why when there is no answer."""
+    def _read(self, reply: Reply, question: Question) -> tuple[Mapping[str, Scalar] | None, bool | None, str, str]:
+        """Return the fields of an answer, what it says of an alarm, how the request ended, and why there is none."""
         if reply.outcome != "answered":
-            return None, reply.outcome, reply.reason
+            return None, None, reply.outcome, reply.reason
         try:
-            return self._reader.read(reply.text), "answered", ""
+            if question.verify is None:
+                return self._reader.read(reply.text), None, "answered", ""
+            is_confirmed = verdict_of(reply.text, confirm=question.verify.confirm, refuse=question.verify.refuse)
+            return self._texts.read(reply.text), is_confirmed, "answered", ""
         except AnswerInvalid as error:
-            return None, "invalid", str(error)
+            return None, None, "invalid", str(error)
 
     def _pause_after(self, reply: Reply) -> None:
         """Let a server that is busy, or refuses us, rest: as long as it says, or longer each time."""
@@ -230,11 +267,18 @@ class Asker:
         self._pause_until_ns = self._clock.monotonic_ns() + wait_ns
         self._pause_ns = min(self._pause_ns * 2, _LONGEST_PAUSE_NS)
 
-    def _end(self, question: Question, state: str, fields: Mapping[str, Scalar] | None = None) -> None:
+    def _end(
+        self,
+        question: Question,
+        state: str,
+        fields: Mapping[str, Scalar] | None = None,
+        *,
+        is_confirmed: bool | None = None,
+    ) -> None:
         """Hand over how a question ended, and keep it; one that was dropped is only counted, by whoever asked."""
         if state != "dropped":
             self._keep(question, state, fields)
-        self._ended(Answered(question, state, fields))
+        self._ended(Answered(question, state, fields, is_confirmed))
 
     def _keep(self, question: Question, state: str, fields: Mapping[str, Scalar] | None) -> None:
         ended = Ended(

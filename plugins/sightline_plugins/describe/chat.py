@@ -19,6 +19,7 @@ import httpx2
 import openai
 from openai.types.chat import ChatCompletion
 
+from sightline.graph import Clock
 from sightline_plugins.delivery.http_client import retry_after_ns
 from sightline_plugins.delivery.refusals import excerpt
 from sightline_plugins.describe.describe import Describe
@@ -112,8 +113,9 @@ class _Transport(httpx2.AsyncHTTPTransport):
 class ChatClient:
     """Asks one server. It is used within one event loop."""
 
-    def __init__(self, element: Describe) -> None:
+    def __init__(self, element: Describe, *, clock: Clock) -> None:
         self._element = element
+        self._clock = clock
         self._secrets = [element.api_key or ""]
         for name in ("openai", "httpx2", "httpcore2"):  # they log requests and addresses; what matters is reported
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -130,14 +132,14 @@ class ChatClient:
         )
 
     async def ask(self, question: Question) -> Reply:
-        """Send a question and wait for the answer, at most for the time limit in all. Raises nothing but
-        CancelledError.
+        """Send a question and wait for the answer, at most for the time limit in all.
+
+        Whatever a server does becomes a reply; an error that is raised is ours.
         """
-        element = self._element
-        seconds = element.timeout / 1e9
+        body, seconds = self._body(question), self._seconds(question)
         try:
             async with asyncio.timeout(seconds):
-                return await self._ask(question)
+                return await self._ask(body)
         except TimeoutError:
             return Reply("failed", reason=f"no answer within {seconds:g} s", is_again=True)
         except openai.APIStatusError as error:
@@ -157,8 +159,14 @@ class ChatClient:
         """Close the connections."""
         await self._client.close()
 
-    async def _ask(self, question: Question) -> Reply:
-        body = self._body(question)
+    def _seconds(self, question: Question) -> float:
+        """The time limit: an alarm is not waited for longer than it may take."""
+        limit_ns = self._element.timeout
+        if question.verify is not None:
+            limit_ns = min(limit_ns, max(question.expires_ns - self._clock.monotonic_ns(), 1))
+        return limit_ns / 1e9
+
+    async def _ask(self, body: dict[str, Any]) -> Reply:
         if not self._element.stream_answer:
             completion = await self._client.chat.completions.create(**body)
             if not isinstance(completion, ChatCompletion):
@@ -194,7 +202,7 @@ class ChatClient:
         }
         if "max_completion_tokens" not in element.options:
             body["max_tokens"] = element.answer_tokens
-        if element.answer_schema is not None:
+        if element.answer_schema is not None and question.verify is None:
             schema = json.loads(json.dumps(element.answer_schema))
             body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
         if element.stream_answer:

@@ -22,7 +22,7 @@ from sightline_plugins.sinks.files import path_problems
 if TYPE_CHECKING:
     from sightline_plugins.describe.operator import Describer
 
-About = Literal["events", "tracks", "segments"]
+About = Literal["events", "tracks", "segments", "alarms"]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Prompt = Annotated[str, Field(min_length=1, max_length=8000)]
 _OWN_OPTIONS = frozenset(("model", "messages", "stream", "stream_options", "response_format", "n"))
@@ -53,6 +53,10 @@ class Describe(Element):
     **Images that leave the machine** have to come from behind `privacy`: otherwise the configuration is refused, unless
     it says `unredacted: true`. A server on the loopback (`localhost`, `127.0.0.1`, `::1`) is asked without.
 
+    **Alarms are verified** here: events of rules with `verify: true` that reach this step are held back. One that the
+    model confirms goes out with the `answer` beside it, one that it refuses does not, and is counted and kept in the
+    file. With files, the frame waits for the answer; on a live stream, the alarm comes on a later frame.
+
     An answer is text from outside: it is cut to `answer_limit` characters without control characters, checked against
     `answer_schema` where there is one, and executes and changes nothing.
 
@@ -80,7 +84,8 @@ class Describe(Element):
     """The key that the server asks for. It belongs into an environment variable: `${NAME}`. The client's own
     variables, such as `OPENAI_API_KEY`, are not used."""
     about: About = "events"
-    """What is asked about: `events` of rules (each that happens or begins), `tracks` that have ended, or `segments`."""
+    """What is asked about: `events` of rules (each that happens or begins), `tracks` that have ended, or `segments`.
+    With `alarms` nothing but alarms of rules with `verify`, which are asked about in any case."""
     prompt: Prompt = "Describe in one sentence what can be seen."
     """The question."""
     rule_prompts: Mapping[RuleName, Prompt] = {}
@@ -158,8 +163,12 @@ class Describe(Element):
 
     def required(self) -> frozenset[Capability]:
         """Events or tracks, if it asks about them."""
-        wants = {"events": Capability.EVENTS, "tracks": Capability.TRACKS, "segments": None}[self.about]
+        wants = {"events": Capability.EVENTS, "tracks": Capability.TRACKS}.get(self.about)
         return frozenset() if wants is None else frozenset({wants})
+
+    def is_for_alarms_only(self) -> bool:
+        """Whether it asks about nothing but alarms."""
+        return self.about == "alarms"
 
     def found_rules(self) -> frozenset[str]:
         """The rule of its events."""

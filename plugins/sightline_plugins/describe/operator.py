@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
-from sightline.graph import Site
+from sightline.graph import AlarmCount, Pending, Site
 from sightline.graph.fields import matching
 from sightline.graph.operator import Operator
+from sightline.graph.rule_options import Verify
 from sightline.media import Altered, Batch, Event, Frame, Part, Stream, Surface
 from sightline.media.events import Scalar
 from sightline_plugins.delivery.images import around, cut
@@ -21,6 +22,7 @@ from sightline_plugins.describe.facts import Moment, facts_of_event, row_of
 from sightline_plugins.describe.questions import Admission, CaptionedImage, Question, severity_of, shrunk
 from sightline_plugins.describe.segments import Segment, Segments
 from sightline_plugins.describe.tracks import EndedTrack, Tracks
+from sightline_plugins.describe.verifying import HeldAlarm, Verifier
 from sightline_plugins.rules.names import is_of_rule
 
 KIND = "description"
@@ -28,6 +30,12 @@ KIND = "description"
 _MOST_ANSWERS = 1000
 _USUAL = severity_of(None)
 _MINUTE_NS = 60_000_000_000
+
+
+def _prompt_about(verify: Verify) -> str:
+    """The question about an alarm, with how the answer has to begin."""
+    first = f"Begin the answer with {verify.confirm[0]!r} or {verify.refuse[0]!r}, and say in one sentence why."
+    return f"{verify.question}\n{first}"
 
 
 class Describer(Operator):
@@ -44,21 +52,39 @@ class Describer(Operator):
         self._earlier: dict[Stream, deque[tuple[int, CaptionedImage]]] = {}
         self._tracks = Tracks(element) if element.about == "tracks" else None
         self._segments = Segments(element, self._image) if element.about == "segments" else None
+        self._is_remembering = element.frames > 1 and element.about in ("events", "alarms")
+        self._verifier = Verifier(site.element_id, clock=site.clock)
+        self._held: dict[str, HeldAlarm] = {}
+        """Alarms that are asked about, by the id of the question."""
         self._may_leave = element.images_leave_to() is None
         self._asker = Asker(element, site, client=self._client, ended=self._ended)
 
-    def process(self, batch: Batch) -> Batch:
-        """Ask about what is in the batch, and add the answers that have come."""
+    def process(self, batch: Batch) -> Batch | Pending:
+        """Ask about what is in the batch, and add the answers that have come. Raises AskingFailed."""
+        self._asker.check()
         events = list(self._arrived(batch)) if self._answers else []
+        if self._is_remembering:
+            self._remember(batch)
         if self._tracks is not None:
             for track in self._tracks.follow(batch):
                 self._ask_of_track(track)
         elif self._segments is not None:
             for segment in self._segments.follow(batch):
                 self._ask_of_segment(segment)
-        else:
+        elif self._element.about == "events":
             self._ask_of_events(batch)
-        return batch.with_events(events)
+        batch = batch.with_events(events)
+        if any(batch.columns.alarms):
+            batch = self._ask_of_alarms(batch)
+        if not self._site.live and self._verifier.is_waiting(batch):
+            return _Unverified(self, batch)
+        return batch.with_events(self._verifier.release(batch))
+
+    def verified(self, batch: Batch) -> Batch:
+        """Wait until the alarms of a batch are decided, and add those that go out. Raises AskingFailed."""
+        self._verifier.wait(batch)
+        self._asker.check()
+        return batch.with_events(self._verifier.release(batch))
 
     def end_stream(self, stream: Stream) -> None:
         """Ask about its open tracks; answers that come from now on are in the file only."""
@@ -68,6 +94,7 @@ class Describer(Operator):
         if self._segments is not None and (segment := self._segments.end(stream)) is not None:
             self._ask_of_segment(segment)
         self._earlier.pop(stream, None)
+        self._verifier.end(stream)
 
     def drain(self) -> None:
         """Let the questions about files be answered, within the limit."""
@@ -75,44 +102,66 @@ class Describer(Operator):
             self._asker.finish(self._element.finish / 1e9)
 
     def close(self) -> None:
-        """Stop asking, and close the file."""
+        """Stop asking, and close the file. Alarms that could not go out before are reported."""
         self._asker.close()
+        for stream, count in self._verifier.take_unsent().items():
+            which = "1 alarm was" if count == 1 else f"{count} alarms were"
+            text = f"{which} not sent: the stream ended before; {self._element.path} has the answers so far"
+            self._site.warn(text, stream=stream)
+
+    def alarms(self) -> Sequence[AlarmCount]:
+        """How many alarms of each rule ended how."""
+        return list(self._verifier.counts())
 
     def totals(self) -> Mapping[str, Any]:
         """By stream: `asked`, and of these how many ended in each state (`Asker`), or were `unredacted` and not sent;
-        `events` of answers. Under the empty name: the requests of all streams, by how they ended.
+        `events` of answers, and `verified` alarms by rule. Under the empty name: the requests of all streams, by how
+        they ended.
         """
         with self._lock:
-            found: dict[str, dict[str, int]] = {stream: dict(counts) for stream, counts in self._counts.items()}
+            found: dict[str, dict[str, Any]] = {stream: dict(counts) for stream, counts in self._counts.items()}
+        for stream, rules in self._verifier.totals().items():
+            found.setdefault(stream, {})["verified"] = rules
         return {**found, "": dict(self._asker.totals())} if found else {}
 
     def _client(self) -> Any:
         from sightline_plugins.describe.chat import ChatClient
 
-        return ChatClient(self._element)
+        return ChatClient(self._element, clock=self._site.clock)
 
     def _ask_of_events(self, batch: Batch) -> None:
-        element = self._element
-        if element.frames > 1:
-            self._remember(batch)
+        rules = self._element.rules
         for event in batch.events:
             if event.part is Part.END or event.kind == KIND:
                 continue
-            if element.rules is not None and not any(is_of_rule(event, name) for name in element.rules):
-                continue
-            frame = batch.frames[event.frame]
-            severity = severity_of(event.data.get("severity"))
-            if not self._may_be_asked(Moment.of(frame), severity):
-                continue
-            row = row_of(batch.objects, event)
-            about = f"{event.step}.{event.rule}" if event.step else event.rule
-            head: dict[str, Scalar] = {"about_kind": event.kind, "about_frame": frame.index}
-            for name in ("track_id", "severity"):
-                if name in event.data:
-                    head[name] = event.data[name]
-            facts = facts_of_event(frame, event, batch.objects, row)
-            images = self._images_of(frame, None if row is None else batch.objects.xyxy[row].tolist())
-            self._ask(frame.stream.name, about, severity, facts, head, images, prompt=self._prompt_of(event))
+            if rules is None or any(is_of_rule(event, name) for name in rules):
+                self._ask_of_event(batch, event)
+
+    def _ask_of_alarms(self, batch: Batch) -> Batch:
+        """Hold the alarms of a batch back, and ask about them."""
+        batch, alarms = self._verifier.hold(batch)
+        for held in alarms:
+            if not self._ask_of_event(batch, held.event, held):
+                self._verifier.decide(held, is_confirmed=None)
+        return batch
+
+    def _ask_of_event(self, batch: Batch, event: Event, held: HeldAlarm | None = None) -> bool:
+        """Ask about an event, or an alarm that is held back; return False when that may not be."""
+        frame = batch.frames[event.frame]
+        severity = severity_of(event.data.get("severity"))
+        if not self._may_be_asked(Moment.of(frame), severity, is_alarm=held is not None):
+            return False
+        row = row_of(batch.objects, event)
+        about = f"{event.step}.{event.rule}" if event.step else event.rule
+        head: dict[str, Scalar] = {"about_kind": event.kind, "about_frame": frame.index}
+        for name in ("track_id", "severity"):
+            if name in event.data:
+                head[name] = event.data[name]
+        facts = facts_of_event(frame, event, batch.objects, row)
+        images = self._images_of(frame, None if row is None else batch.objects.xyxy[row].tolist())
+        prompt = self._prompt_of(event) if held is None else _prompt_about(held.verify)
+        self._ask(frame.stream.name, about, severity, facts, head, images, prompt=prompt, held=held)
+        return True
 
     def _ask_of_track(self, track: EndedTrack) -> None:
         if self._may_be_asked(track.last):
@@ -125,13 +174,13 @@ class Describer(Operator):
             head: dict[str, Scalar] = {"about_frame": segment.last.frame}
             self._ask(segment.last.stream, "segment", _USUAL, segment.facts(), head, segment.images)
 
-    def _may_be_asked(self, moment: Moment, severity: int = _USUAL) -> bool:
+    def _may_be_asked(self, moment: Moment, severity: int = _USUAL, *, is_alarm: bool = False) -> bool:
         """Count a question, and return whether its images may be made and sent."""
         name = moment.stream
         if not (self._may_leave or moment.altered & Altered.CHANGED):
             self._count(name, "asked", "unredacted")
             return False
-        if not self._admission.allows(severity, self._site.clock.monotonic_ns()):
+        if not self._admission.allows(severity, self._site.clock.monotonic_ns(), is_alarm=is_alarm):
             self._count(name, "asked", "dropped")
             return False
         self._count(name, "asked")
@@ -147,8 +196,10 @@ class Describer(Operator):
         images: Sequence[CaptionedImage],
         *,
         prompt: str | None = None,
+        held: HeldAlarm | None = None,
     ) -> None:
         clock = self._site.clock
+        now_ns = clock.monotonic_ns()
         question = Question(
             id=secrets.token_hex(8),
             stream=stream,
@@ -158,9 +209,14 @@ class Describer(Operator):
             facts=facts,
             head=head,
             images=images,
-            asked_ns=clock.monotonic_ns(),
+            asked_ns=now_ns,
             time_ns=clock.epoch_ns(),
+            expires_ns=now_ns + self._element.expire if held is None else held.deadline_ns,
+            verify=None if held is None else held.verify,
         )
+        if held is not None:
+            with self._lock:
+                self._held[question.id] = held
         self._asker.put(question)
 
     def _prompt_of(self, event: Event) -> str | None:
@@ -204,7 +260,11 @@ class Describer(Operator):
         """Take how a question ended; called from any thread."""
         with self._lock:
             self._counts.setdefault(one.question.stream, Counter())[one.state] += 1
-            if one.fields is not None:
+            held = self._held.pop(one.question.id, None)
+            if held is not None:
+                answer = "" if one.fields is None else str(one.fields["text"])
+                self._verifier.decide(held, is_confirmed=one.is_confirmed, answer=answer)
+            elif one.fields is not None:
                 self._answers.setdefault(one.question.stream, deque(maxlen=_MOST_ANSWERS)).append(one)
 
     def _count(self, stream: str, *names: str) -> None:
@@ -230,3 +290,15 @@ class Describer(Operator):
         seconds = (self._site.clock.monotonic_ns() - question.asked_ns) / 1e9
         head = {"question": question.id, "about": question.about, **question.head, "seconds": round(seconds, 3)}
         return {**head, **(one.fields or {})}
+
+
+@dataclass(frozen=True, slots=True)
+class _Unverified:
+    """A batch of files whose alarms are not all decided."""
+
+    describer: Describer
+    batch: Batch
+
+    def result(self) -> Batch:
+        """Wait for them."""
+        return self.describer.verified(self.batch)

@@ -1,4 +1,4 @@
-"""Questions that wait: the most severe first, the newest of these next, and a bound on how many there are."""
+"""Questions that wait: alarms and the most severe first, and a bound on how many there are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from threading import Lock
 
 import numpy as np
 
+from sightline.graph.rule_options import Verify
 from sightline.media import Surface
 from sightline.media.events import Scalar
 from sightline_plugins.encode.images import encode_jpeg, jpeg_size
@@ -54,7 +55,8 @@ def shrunk(surface: Surface, *, largest_side: int) -> Surface:
 class Question:
     """One question: `facts` are what is known, as JSON values; `about` and `head` stand in the event of the answer.
 
-    `asked_ns` is of the monotonic clock, `time_ns` of the time of day. `attempts` counts the requests so far.
+    `asked_ns` and `expires_ns` are of the monotonic clock, `time_ns` of the time of day. `verify` is how an alarm is
+    verified, if it is about one. `attempts` counts the requests so far.
     """
 
     id: str
@@ -67,9 +69,11 @@ class Question:
     images: Sequence[CaptionedImage]
     asked_ns: int
     time_ns: int
+    expires_ns: int
+    verify: Verify | None = None
     attempts: int = 0
-    order: tuple[int, int] = field(default=(0, 0))
-    """Severity and number: what is asked first has the highest."""
+    order: tuple[bool, int, int] = field(default=(False, 0, 0))
+    """Alarm or not, severity and number: what is asked first has the highest."""
 
 
 def severity_of(name: object) -> int:
@@ -78,7 +82,11 @@ def severity_of(name: object) -> int:
 
 
 class QuestionQueue:
-    """At most `size` questions. Methods may be called from any thread, and never wait."""
+    """At most `size` questions. Alarms are taken before others, the most severe first, and the newest of these: the
+    oldest first, alarms that come faster than answers would all be asked about when their time is almost over.
+
+    Methods may be called from any thread, and never wait.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -94,7 +102,7 @@ class QuestionQueue:
         with self._lock:
             if not question.attempts:
                 self._number += 1
-                question.order = question.severity, self._number
+                question.order = question.verify is not None, question.severity, self._number
             self._waiting.append(question)
             if len(self._waiting) <= self._size:
                 return None
@@ -111,11 +119,11 @@ class QuestionQueue:
             self._waiting.remove(first)
             return first
 
-    def take_older(self, than_ns: int) -> list[Question]:
-        """Take those that were asked before a time."""
+    def take_expired(self, at_ns: int) -> list[Question]:
+        """Take those that will have expired at a time."""
         with self._lock:
-            gone = [one for one in self._waiting if one.asked_ns < than_ns]
-            self._waiting = [one for one in self._waiting if one.asked_ns >= than_ns]
+            gone = [one for one in self._waiting if one.expires_ns < at_ns]
+            self._waiting = [one for one in self._waiting if one.expires_ns >= at_ns]
             return gone
 
     def take_all(self) -> list[Question]:
@@ -135,13 +143,14 @@ class Admission:
     def __init__(self, *, burst: int, interval_ns: int) -> None:
         self._burst_ns = burst * interval_ns
         self._interval_ns = interval_ns
-        self._credits: dict[int, tuple[int, int]] = {}
-        """By severity: what it may spend, and since when that was so."""
+        self._credits: dict[tuple[bool, int], tuple[int, int]] = {}
+        """By alarm or not, and severity: what it may spend, and since when that was so."""
 
-    def allows(self, severity: int, now_ns: int) -> bool:
-        """Whether one more question may be asked now; if so it counts."""
-        credit_ns, since_ns = self._credits.get(severity, (self._burst_ns, now_ns))
+    def allows(self, severity: int, now_ns: int, *, is_alarm: bool = False) -> bool:
+        """Whether one more question may be asked now; if so it counts. Alarms and other questions are counted apart."""
+        kind = is_alarm, severity
+        credit_ns, since_ns = self._credits.get(kind, (self._burst_ns, now_ns))
         credit_ns = min(self._burst_ns, credit_ns + max(now_ns - since_ns, 0))
         is_allowed = credit_ns >= self._interval_ns
-        self._credits[severity] = (credit_ns - self._interval_ns if is_allowed else credit_ns), now_ns
+        self._credits[kind] = (credit_ns - self._interval_ns if is_allowed else credit_ns), now_ns
         return is_allowed

@@ -10,7 +10,9 @@ from typing import Any
 
 from sightline.errors import OperatorError
 from sightline.graph import (
+    AlarmCount,
     ComparesModels,
+    CountsAlarms,
     DriftMeasure,
     MeasuresDrift,
     ModelComparison,
@@ -148,6 +150,14 @@ class ElementTotals:
         for node in self.each_node():
             if isinstance(node.operator, MeasuresDrift) and (drifts := node.operator.drifts()):
                 found.setdefault(node.element_id, []).extend(drifts)
+        return dict(found)
+
+    def alarms(self) -> dict[str, Sequence[AlarmCount]]:
+        """Return what came of alarms that were verified, by the ids of the present elements that did."""
+        found: dict[str, list[AlarmCount]] = {}
+        for node in self.each_node():
+            if isinstance(node.operator, CountsAlarms) and (alarms := node.operator.alarms()):
+                found.setdefault(node.element_id, []).extend(alarms)
         return dict(found)
 
     def retire(self, old: Nodes, *, new: Nodes) -> None:

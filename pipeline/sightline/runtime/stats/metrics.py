@@ -94,6 +94,7 @@ def metric_families(view: RunView | None, *, is_ready: bool) -> list[MetricFamil
         _add_elements(found, view)
         _add_comparisons(found, view)
         _add_drifts(found, view)
+        _add_alarms(found, view)
         _add_links(found, view)
         _add_deliveries(found, view)
         _add_gpus(found, view)
@@ -261,6 +262,15 @@ def _add_drifts(to: Families, view: RunView) -> None:
         ("drift_active", "1 while the quantity drifts.", "drifts"),
     ):
         to.gauge(name, meaning, [(labels, float(getattr(one, field_name))) for labels, one in known])
+
+
+def _add_alarms(to: Families, view: RunView) -> None:
+    known: list[Sample] = [
+        ({"element": name, "stream": one.stream, "rule": one.rule, "outcome": one.outcome}, one.count)
+        for name, own in view.alarms.items()
+        for one in own
+    ]
+    to.counter("verified_alarms", "Alarms that a model was asked about, by what came of them.", known)
 
 
 def _add_links(to: Families, view: RunView) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.devices.cuda.budget import MemoryUse
-from sightline.graph import DriftMeasure, ModelComparison, RunsOn, StreamState
+from sightline.graph import AlarmCount, DriftMeasure, ModelComparison, RunsOn, StreamState
 from sightline.graph.rule import Counts, Occupancy
 from sightline.media import Stream
 from sightline.runtime.stats.counters import (
@@ -166,6 +166,7 @@ class RunView:
     device_reason: str = ""
     comparisons: Mapping[str, Sequence[ModelComparison]] = field(default_factory=dict)
     drifts: Mapping[str, Sequence[DriftMeasure]] = field(default_factory=dict)
+    alarms: Mapping[str, Sequence[AlarmCount]] = field(default_factory=dict)
 
     @property
     def is_ready(self) -> bool:
