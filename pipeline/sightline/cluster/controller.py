@@ -72,6 +72,8 @@ class Controller:
         self._is_committed = True
         self._waiting: dict[int, str] = {}
         self._refused: dict[int, Mapping[str, str]] = {}
+        self._refused_workers: dict[str, tuple[str, int]] = {}
+        """Why those that report do not take part, and when they were heard last."""
         self._begun_ns = self._balanced_ns = clock.monotonic_ns()
         saved = store.load()
         head = saved.head
@@ -107,7 +109,11 @@ class Controller:
         """
         workers, now_ns = self._workers, self._clock.monotonic_ns()
         if (problem := self._problem(beat)) is not None:
+            if beat.worker not in self._refused_workers:
+                self._tell(ClusterEventKind.WORKER_REFUSED, problem, worker=beat.worker)
+            self._refused_workers[beat.worker] = problem, now_ns
             return Refusal(problem)
+        self._refused_workers.pop(beat.worker, None)
         row = workers.row_of.get(beat.worker)
         if row is None:
             row = workers.add(beat.worker, incarnation=beat.incarnation)
@@ -141,6 +147,7 @@ class Controller:
         """
         now_ns = self._clock.monotonic_ns()
         self._expire(now_ns)
+        self._forget_refused(now_ns)
         self._release()
         self._drop_unwanted()
         self._restart_changed()
@@ -172,7 +179,13 @@ class Controller:
         waiting = {self._streams.names[row]: why for row, why in self._waiting.items() if self._streams.holder[row] < 0}
         refused = {name: why for own in self._refused.values() for name, why in own.items()}
         return status_of(
-            self._tables, term=self.term, waiting=waiting, refused=refused, now_ns=now_ns, options=self.options
+            self._tables,
+            term=self.term,
+            waiting=waiting,
+            refused=refused,
+            refused_workers={name: why for name, (why, _) in self._refused_workers.items()},
+            now_ns=now_ns,
+            options=self.options,
         )
 
     def _problem(self, beat: Heartbeat) -> str | None:
@@ -415,6 +428,10 @@ class Controller:
             workers.is_drained[row] = True
             name = workers.names[row]
             self._tell(ClusterEventKind.WORKER_DRAINED, f"the worker {name} has no streams any more", worker=name)
+
+    def _forget_refused(self, now_ns: int) -> None:
+        until_ns = now_ns - self.options.lease_ns - self.options.grace_ns
+        self._refused_workers = {name: one for name, one in self._refused_workers.items() if one[1] > until_ns}
 
     def _forget_workers(self, now_ns: int) -> None:
         workers = self._workers

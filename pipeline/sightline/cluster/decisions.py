@@ -93,6 +93,7 @@ def status_of(
     term: int,
     waiting: Mapping[str, str],
     refused: Mapping[str, str],
+    refused_workers: Mapping[str, str],
     now_ns: int,
     options: ClusterOptions,
 ) -> ClusterStatus:
@@ -124,6 +125,7 @@ def status_of(
         tuple(names[row] for row in present if streams.is_leaving[row]),
         waiting,
         refused,
+        refused_workers,
         fleet_of(tables, now_ns=now_ns, options=options).imbalance(),
     )
 

@@ -144,6 +144,7 @@ class ClusterEventKind(StrEnum):
     WORKER_JOINED = "worker_joined"
     WORKER_LOST = "worker_lost"
     WORKER_DRAINED = "worker_drained"
+    WORKER_REFUSED = "worker_refused"
     STREAM_MOVED = "stream_moved"
     STREAM_GAP = "stream_gap"
     STREAM_REFUSED = "stream_refused"
@@ -185,7 +186,7 @@ class WorkerStatus:
 class ClusterStatus:
     """A cluster at one moment. `assignment` is the worker and epoch of each stream that has one; `moving` streams are
     being stopped to start elsewhere; `waiting` says for each stream without a worker why, `refused` why its worker does
-    not take it.
+    not take it. `refused_workers` report, and do not take part: why.
 
     `imbalance` is by how much of the mean the fullest worker is above it, of the workers that streams are placed on.
     """
@@ -196,4 +197,5 @@ class ClusterStatus:
     moving: tuple[str, ...]
     waiting: Mapping[str, str]
     refused: Mapping[str, str]
+    refused_workers: Mapping[str, str]
     imbalance: float

@@ -21,8 +21,11 @@ class Advises(Protocol):
 
 
 def advice_of(description: PipelineDescription) -> Iterator[str]:
-    """Yield the advice of each element, beginning with its id."""
+    """Yield the advice of each element, beginning with its id, and what `sightline cluster run` refuses."""
     inputs = {name: str(uri) for name, source in description.sources.items() if (uri := getattr(source, "uri", None))}
     for identity, element in description.elements():
         if isinstance(element, Advises):
             yield from (f"{identity}: {text}" for text in element.advice(inputs))
+    if description.cluster is not None:
+        for pattern in description.cluster.idle_patterns(description.sources):
+            yield f"cluster.streams.{pattern}: no stream has such a name, so `sightline cluster run` refuses it"

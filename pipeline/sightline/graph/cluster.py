@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sightline.graph.described import Described
 from sightline.graph.fields import OutputPath
@@ -52,3 +53,15 @@ class ClusterSettings(Described):
     """Frames a second of a stream for which nothing else is given; `max_fps` of a source goes before it."""
     streams: Mapping[str, PlacedStreams] = {}
     """What some streams take and require, by name or pattern (`north-*`); the first that matches counts."""
+
+    def idle_patterns(self, names: Collection[str]) -> Iterator[str]:
+        """The patterns of `streams` that none of these streams has."""
+        yield from (one for one in self.streams if not any(fnmatchcase(name, one) for name in names))
+
+    @model_validator(mode="after")
+    def _leave_time_for_heartbeats(self) -> ClusterSettings:
+        if self.lease < 3 * self.heartbeat:
+            lease, heartbeat = (f"{time_ns / 1e9:g}s" for time_ns in (self.lease, self.heartbeat))
+            text = f"lease is {lease}: give three times heartbeat ({heartbeat}) or more"
+            raise ValueError(f"{text}, so that one lost heartbeat stops no streams")
+        return self

@@ -55,7 +55,7 @@ class Scene:
             version=version_of(description),
             options=options_of(settings_of(description)),
         )
-        self.program = ControllerProgram(charter.to_json())
+        self.program = ControllerProgram(charter)
 
     def frames(self, stream: str) -> int:
         """How many frames of a stream the worker has written."""

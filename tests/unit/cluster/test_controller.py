@@ -316,6 +316,24 @@ def test_a_worker_that_does_not_fit_is_refused(version: str, behind_seconds: int
         assert not isinstance(refused := answer(beat), Refusal), refused
 
 
+def test_a_refused_worker_is_shown_until_it_fits_or_is_silent_and_reported_once() -> None:
+    clock = SimulatedClock()
+    controller = Controller({"a": StreamSpec(10)}, store=MemoryStore(), clock=clock, version="1.2")
+    wrong, right = (WorkerLease(name, f"{name}-1", clock=clock) for name in ("wrong", "right"))
+    for _ in range(3):
+        for lease in (wrong, right):
+            controller.heartbeat(lease.heartbeat(capacity=100, version="1.1"))
+    assert [one.kind for one in controller.step()] == [ClusterEventKind.WORKER_REFUSED] * 2
+    assert controller.status.refused_workers.keys() == {"wrong", "right"}
+    assert "the worker 'wrong' has 1.1, the controller 1.2" in controller.status.refused_workers["wrong"]
+
+    controller.heartbeat(right.heartbeat(capacity=100, version="1.2"))
+    assert controller.status.refused_workers.keys() == {"wrong"}
+    clock.now_ns += controller.options.lease_ns + controller.options.grace_ns
+    controller.step()
+    assert not controller.status.refused_workers
+
+
 def test_a_second_worker_of_the_same_name_is_refused() -> None:
     controller = Controller({}, store=MemoryStore(), clock=SimulatedClock())
     first, second = (WorkerLease("w", f"w-{number}", clock=SimulatedClock()) for number in (1, 2))

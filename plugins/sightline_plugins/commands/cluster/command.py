@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -38,8 +38,8 @@ def command() -> None:
     """
 
 
-def _machine_options(required: bool) -> Callable[[Any], Any]:
-    """Options of a machine that runs streams."""
+def _machine_options(without: str) -> Callable[[Any], Any]:
+    """Options of a machine that runs streams; `without` says what one without a capacity does."""
 
     def add(function: Any) -> Any:
         for option in (
@@ -47,10 +47,13 @@ def _machine_options(required: bool) -> Callable[[Any], Any]:
             click.option(
                 "--capacity",
                 type=click.FloatRange(min=0, min_open=True),
-                required=required,
                 metavar="FPS",
-                help="Frames a second that this machine can analyse; `sightline plan` measures it."
-                + ("" if required else " Without it, the head runs no streams."),
+                help=f"Frames a second that this machine can analyse. Without it and --plan, {without}.",
+            ),
+            click.option(
+                "--plan",
+                type=click.Path(path_type=Path, exists=True, dir_okay=False),
+                help="What `sightline plan CONFIG --json` printed on such a machine: its capacity.",
             ),
             click.option("--limit", type=click.IntRange(min=1), default=1_000_000, help="Most streams at a time."),
             click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Such as site=north."),
@@ -77,7 +80,7 @@ def _machine_options(required: bool) -> Callable[[Any], Any]:
 @click.option("--address", required=True, metavar="IP", help="Address of this machine that the others reach.")
 @click.option("--port", type=click.IntRange(1, 65535), default=PORT, show_default=True, help="Of the controller.")
 @click.option("--ray-port", type=click.IntRange(1, 65535), default=RAY_PORT, show_default=True, help="Of Ray.")
-@_machine_options(required=False)
+@_machine_options("the head runs no streams")
 def run(
     config: Path,
     sources: tuple[str, ...],
@@ -88,6 +91,7 @@ def run(
     ray_port: int,
     name: str | None,
     capacity: float | None,
+    plan: Path | None,
     limit: int,
     labels: tuple[str, ...],
     output_root: Path,
@@ -104,7 +108,8 @@ def run(
     from sightline.graph.outputs import Outputs
     from sightline_plugins.commands.cluster.job import job_of, options_of, settings_of, streams_of, version_of
     from sightline_plugins.commands.cluster.program import Charter
-    from sightline_plugins.commands.cluster.with_ray import RayHead
+    from sightline_plugins.commands.cluster.supervision import ControllerSupervisor
+    from sightline_plugins.commands.cluster.with_ray import RayHead, prepare
 
     token_from_environment()
     log_to_stderr(logging.INFO)
@@ -121,33 +126,36 @@ def run(
     )
     job = job_of(description, (address, port))
     machine = None
-    if capacity is not None:
-        machine = _machine(name or address, address, capacity, limit, labels, output_root)
-    with _interrupted() as ending:
+    if (proved := _capacity(capacity, plan)) is not None:
+        machine = _machine(name or address, address, proved, limit, labels, output_root)
+    prepare(machine)
+    events = _Follower(Path(f"{store}.events.jsonl"))
+    with ExitStack() as stack:
+        ending = stack.enter_context(_interrupted())
+        supervisor = ControllerSupervisor(charter)
+        stack.callback(supervisor.stop)
+        supervisor.start()
+        click.echo(f"the controller listens at {address}:{port}", err=True)
         head = RayHead(address, port=ray_port, folder=ray_folder, machine=machine)
-        try:
-            events = _Follower(Path(f"{store}.events.jsonl"))
-            head.start_controller(charter)
-            click.echo(f"the controller listens at {address}:{port}", err=True)
-            while not ending.wait(_AGAIN_SECONDS):
-                head.keep_workers(job)
-                events.print()
+        stack.callback(head.close)
+        while not ending.wait(_AGAIN_SECONDS):
+            head.keep_workers(job)
             events.print()
-        finally:
-            head.close()
+    events.print()
     return 0
 
 
 @command.command("worker")
 @click.option("--head", required=True, metavar="IP[:PORT]", help=f"Address of the head's Ray. Port: {RAY_PORT}.")
 @click.option("--address", required=True, metavar="IP", help="Address of this machine that the head reaches.")
-@_machine_options(required=True)
+@_machine_options("the command ends")
 @debug_option
 def worker(
     head: str,
     address: str,
     name: str | None,
-    capacity: float,
+    capacity: float | None,
+    plan: Path | None,
     limit: int,
     labels: tuple[str, ...],
     output_root: Path,
@@ -161,12 +169,18 @@ def worker(
     from sightline.cluster.wire import token_from_environment
     from sightline.runtime.processes.restarts import Backoff
     from sightline_plugins.commands.cluster.keeper import end_worker
-    from sightline_plugins.commands.cluster.with_ray import join
+    from sightline_plugins.commands.cluster.with_ray import join, prepare
 
     token_from_environment()
     log_to_stderr(logging.INFO)
-    machine = _machine(name or address, address, capacity, limit, labels, output_root)
+    proved = _capacity(capacity, plan)
+    if proved is None:
+        raise click.UsageError(
+            "give --capacity FPS, or --plan FILE with what `sightline plan CONFIG --json` has measured here."
+        )
+    machine = _machine(name or address, address, proved, limit, labels, output_root)
     host, port = _address(head, RAY_PORT)
+    prepare(machine)
     backoff = Backoff()
     with _interrupted() as ending:
         while not ending.is_set():
@@ -248,6 +262,15 @@ def _interrupted() -> Iterator[threading.Event]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+
+
+def _capacity(fps: float | None, plan: Path | None) -> float | None:
+    """Frames a second that this machine can analyse; None when nothing is given. Raises a usage error for both."""
+    from sightline_plugins.commands.cluster.job import capacity_of
+
+    if fps is not None and plan is not None:
+        raise click.UsageError("give --capacity or --plan, not both.")
+    return fps if plan is None else capacity_of(plan)
 
 
 def _machine(name: str, address: str, capacity: float, limit: int, labels: tuple[str, ...], outputs: Path) -> Machine:

@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 
 from sightline.cluster.model import ClusterOptions, StreamSpec
+from sightline.devices import Device
+from sightline.devices.processor import processor_name
 from sightline.errors import ConfigurationError
 from sightline.graph import PipelineDescription
 from sightline.graph.cluster import ClusterSettings, PlacedStreams
@@ -85,6 +87,43 @@ class Job:
         return ClusterOptions(heartbeat_ns=self.heartbeat_ns, lease_ns=self.lease_ns, grace_ns=self.grace_ns)
 
 
+class _MostStreams(msgspec.Struct):
+    processor: float
+    memory: float | None
+
+
+class _Figures(msgspec.Struct):
+    processor: str
+    cores: int
+    rates: dict[str, float]
+
+
+class _Plan(msgspec.Struct):
+    most_streams: _MostStreams
+    figures: _Figures
+
+
+def capacity_of(plan: Path) -> float:
+    """Frames a second that this machine can analyse, by what `sightline plan --json` found here. Raises
+    ConfigurationError for the result of another kind of machine.
+    """
+    try:
+        found = msgspec.json.decode(plan.read_bytes(), type=_Plan)
+    except OSError as error:
+        raise ConfigurationError(f"{plan} cannot be read: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise ConfigurationError(f"{plan} is no result of `sightline plan CONFIG --json`: {error}") from error
+    figures, cores, processor = found.figures, Device().cores, processor_name()
+    if (figures.processor, figures.cores) != (processor, cores):
+        text = f"{plan} is of {figures.cores} cores of {figures.processor}, this machine has {cores} of {processor}"
+        raise ConfigurationError(f"{text}: run `sightline plan` here")
+    if not figures.rates:
+        raise ConfigurationError(f"{plan} has no streams")
+    most = found.most_streams
+    streams = most.processor if most.memory is None else min(most.processor, most.memory)
+    return streams * sum(figures.rates.values()) / len(figures.rates)
+
+
 def settings_of(description: PipelineDescription) -> ClusterSettings:
     """The section `cluster`, or its defaults."""
     return description.cluster or ClusterSettings()
@@ -119,10 +158,9 @@ def streams_of(description: PipelineDescription) -> dict[str, StreamSpec]:
     """The streams that are placed. Raises ConfigurationError for a pattern that no stream has."""
     settings = settings_of(description)
     plain = json.loads(json.dumps(description.model_copy(update={"sources_file": None}).to_plain()))["sources"]
-    for pattern in settings.streams:
-        if not any(fnmatchcase(name, pattern) for name in description.sources):
-            known = ", ".join(sorted(description.sources)[:10]) or "none"
-            raise ConfigurationError(f"cluster.streams.{pattern}: no stream has such a name; streams: {known}")
+    for pattern in settings.idle_patterns(description.sources):
+        known = ", ".join(sorted(description.sources)[:10]) or "none"
+        raise ConfigurationError(f"cluster.streams.{pattern}: no stream has such a name; streams: {known}")
     found = {}
     for name, source in description.sources.items():
         placed = next((one for key, one in settings.streams.items() if fnmatchcase(name, key)), PlacedStreams())

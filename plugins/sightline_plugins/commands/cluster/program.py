@@ -1,9 +1,13 @@
-"""The controller's process at the head of a cluster."""
+"""The controller's process at the head of a cluster: `python -m sightline_plugins.commands.cluster.program`.
+
+It takes its charter from the first line of standard input, prints one line, `ready` or what is wrong, and ends when
+standard input does: with who has started it, however that ends.
+"""
 
 from __future__ import annotations
 
 import logging
-import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -12,18 +16,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from sightline.cli.logs import log_to_stderr
 from sightline.cluster.controller import Controller
 from sightline.cluster.endpoint import ControllerEndpoint, listen
 from sightline.cluster.model import ClusterEvent, ClusterOptions, StreamSpec
 from sightline.cluster.store import FileStore
 from sightline.cluster.wire import token_from_environment
-from sightline.errors import ConfigurationError
+from sightline.errors import ConfigurationError, SightlineError
 from sightline.graph.site import SystemClock
 
-_FORMER_SECONDS = 20.0
+READY = "ready"
+_FORMER_SECONDS = 10.0
 """For so long, a controller waits for the end of the one before it."""
 _AGAIN_SECONDS = 0.05
 _Made = TypeVar("_Made")
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +75,12 @@ class ControllerProgram:
     It listens before it reads its state: where the address refuses a connection, no controller runs.
     """
 
-    def __init__(self, charter: str) -> None:
+    def __init__(self, wanted: Charter) -> None:
         """Start it. Raises SightlineError."""
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-        wanted = Charter.from_json(charter)
         listening = _when_free(lambda: listen((wanted.host, wanted.port)))
         self._store = _when_free(lambda: FileStore(Path(wanted.store)))
         self._events = Path(f"{wanted.store}.events.jsonl")
+        self._has_failed = False
         controller = Controller(
             {name: StreamSpec(**one) for name, one in wanted.streams.items()},
             store=self._store,
@@ -85,10 +91,6 @@ class ControllerProgram:
         self._endpoint = ControllerEndpoint(controller, listening, token=token_from_environment(), on_event=self._note)
         self._endpoint.start()
 
-    def ready(self) -> int:
-        """Return the id of its process."""
-        return os.getpid()
-
     def close(self) -> None:
         """End the controller before its process ends."""
         self._endpoint.close()
@@ -96,8 +98,34 @@ class ControllerProgram:
 
     def _note(self, event: ClusterEvent) -> None:
         line = msgspec.json.encode({"time_ns": time.time_ns(), **asdict(event)}) + b"\n"
-        with self._events.open("ab") as file:
-            file.write(line)
+        try:
+            with self._events.open("ab") as file:
+                file.write(line)
+        except OSError as error:
+            if not self._has_failed:  # repeats are folded
+                _LOG.error("events cannot be written to %s: %s", self._events, error.strerror)
+            self._has_failed = True
+        else:
+            self._has_failed = False
+
+
+def main() -> None:
+    """Run a controller until standard input ends."""
+    log_to_stderr(logging.INFO)
+    try:
+        program = ControllerProgram(Charter.from_json(sys.stdin.readline()))
+    except SightlineError as error:
+        _say(" ".join(str(error).split()))
+        sys.exit(1)
+    _say(READY)
+    sys.stdin.read()
+    program.close()
+
+
+def _say(line: str) -> None:
+    """Answer who has started this."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _when_free(make: Callable[[], _Made]) -> _Made:
@@ -110,3 +138,7 @@ def _when_free(make: Callable[[], _Made]) -> _Made:
             if time.monotonic() > until:
                 raise
             time.sleep(_AGAIN_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -50,7 +50,11 @@ def _row(worker: WorkerStatus) -> tuple[str, str, str, str, str, str]:
 def _notes(status: ClusterStatus) -> Iterator[str]:
     if status.moving:
         yield f"moving: {', '.join(status.moving)}"
-    for title, found in (("waiting", status.waiting), ("refused", status.refused)):
+    for title, found in (
+        ("waiting", status.waiting),
+        ("refused streams", status.refused),
+        ("refused workers", status.refused_workers),
+    ):
         if found:
             yield title
             yield columns(sorted(found.items()), indent="  ")

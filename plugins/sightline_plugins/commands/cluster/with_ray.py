@@ -1,7 +1,8 @@
-"""What Ray does for a cluster: it joins machines, runs the controller at the head, and a keeper on each machine.
+"""What Ray does for a cluster: it joins machines, and runs a keeper on each of them.
 
-Heartbeats do not go through Ray (decision 92). Its processes end with its head, its calls prove nothing about who is
-gone, and a machine that lost its head needs many seconds to join the next one. All that costs no frame here.
+Neither heartbeats nor the controller need it (decisions 92 and 96). Its processes end with its head, its calls prove
+nothing about who is gone, and a machine that lost its head needs many seconds to join the next one. All that costs no
+frame here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -17,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from sightline.cluster.wire import token_from_environment
-from sightline.errors import ConfigurationError, MissingExtra, SightlineError
+from sightline.errors import ConfigurationError, MissingExtra
 from sightline_plugins.commands.cluster.job import MACHINE_VARIABLE, Job, Machine
 from sightline_plugins.commands.cluster.keeper import WorkerKeeper
-from sightline_plugins.commands.cluster.program import Charter, ControllerProgram
 
 _LOG = logging.getLogger(__name__)
 _NAMESPACE = "sightline"
-_HEAD, _WORKER = "sightline_head", "sightline_worker"
+_WORKER = "sightline_worker"
 _ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -32,7 +33,6 @@ _ENVIRONMENT = {
 }
 _OBJECT_STORE_BYTES = 80_000_000
 """The least that Ray takes: nothing is kept there."""
-_READY_SECONDS = 300.0
 
 
 class KeeperProgram:
@@ -49,25 +49,25 @@ class KeeperProgram:
 
 
 class RayHead:
-    """The head of Ray in this process, with the controller and a keeper on each machine; a context manager.
+    """The head of Ray in this process, with a keeper on each machine.
 
     Ray's own processes end with this one, however it ends.
     """
 
     def __init__(self, address: str, *, port: int, folder: Path | None, machine: Machine | None) -> None:
         """Start Ray at an address of this machine. `folder` is where Ray writes; `machine` makes this one a worker,
-        too. Raises ConfigurationError and MissingExtra.
+        too. Raises ConfigurationError.
         """
         os.environ["RAY_GCS_SERVER_PORT"] = str(port)
-        self._ray = _ray(token_from_environment(), machine)
-        own = {_HEAD: 1.0, **({} if machine is None else {_WORKER: 1.0})}
+        self._ray: Any = import_module("ray")  # it reads the environment here
+        handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
         try:
             self._ray.init(
                 address="local",
                 namespace=_NAMESPACE,
                 num_cpus=1,
                 num_gpus=0,
-                resources=own,
+                resources={} if machine is None else {_WORKER: 1.0},
                 object_store_memory=_OBJECT_STORE_BYTES,
                 include_dashboard=False,
                 log_to_driver=False,
@@ -77,23 +77,9 @@ class RayHead:
             )
         except Exception as error:  # the boundary to Ray, which raises plain exceptions
             raise ConfigurationError(f"Ray does not start at {address}:{port}: {error}") from error
+        for number, handler in handlers.items():  # Ray has set its own, which end the process at once
+            signal.signal(number, handler)
         self._keepers: dict[str, Any] = {}
-        self._controller: Any = None
-
-    def start_controller(self, charter: Charter) -> None:
-        """Let the controller run, and wait until it answers. Raises ConfigurationError when it cannot."""
-        ray = self._ray
-        made = ray.remote(ControllerProgram).options(
-            name="controller", num_cpus=0, resources={_HEAD: 1}, max_restarts=-1, max_concurrency=2
-        )
-        self._controller = made.remote(charter.to_json())
-        try:
-            ray.get(self._controller.ready.remote(), timeout=_READY_SECONDS)
-        except ray.exceptions.RayTaskError as error:
-            cause = error.cause if isinstance(error.cause, SightlineError) else error
-            raise ConfigurationError(f"the controller cannot start: {cause}") from error
-        except ray.exceptions.RayError as error:
-            raise ConfigurationError(f"the controller does not start: {_first_line(error)}") from error
 
     def keep_workers(self, job: Job) -> None:
         """Let a keeper run on each machine that is there now; to be called again and again."""
@@ -115,9 +101,8 @@ class RayHead:
 
 def join(head: tuple[str, int], address: str, *, folder: Path | None, machine: Machine) -> subprocess.Popen[bytes]:
     """Let this machine join the Ray of a head, and return the process that stays as long as it takes part. What
-    Ray prints goes to `ray.log` in the folder of the outputs. Raises ConfigurationError and MissingExtra.
+    Ray prints goes to `ray.log` in the folder of the outputs.
     """
-    _prepare(token_from_environment(), machine)
     command = [
         *(
             str(Path(sys.executable).parent / "ray"),
@@ -135,24 +120,15 @@ def join(head: tuple[str, int], address: str, *, folder: Path | None, machine: M
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: S603
 
 
-def _ray(token: str, machine: Machine | None) -> Any:
-    """The package, which reads the environment when it is imported. Raises MissingExtra."""
-    _prepare(token, machine)
-    return import_module("ray")
-
-
-def _prepare(token: str, machine: Machine | None) -> None:
-    """Set what Ray's processes, and what they start, take from the environment. Raises MissingExtra without Ray.
+def prepare(machine: Machine | None) -> None:
+    """Set what Ray's processes, and what they start, take from the environment; to be called before all else here.
+    Raises MissingExtra without Ray.
 
     Ray sends its token as it is, so it gets another one than heartbeats are signed with.
     """
     if find_spec("ray") is None:
         raise MissingExtra("ray", extra="cluster", purpose="a cluster")
     os.environ.update(_ENVIRONMENT)
-    os.environ["RAY_AUTH_TOKEN"] = hashlib.sha256(f"ray {token}".encode()).hexdigest()
+    os.environ["RAY_AUTH_TOKEN"] = hashlib.sha256(f"ray {token_from_environment()}".encode()).hexdigest()
     if machine is not None:
         os.environ[MACHINE_VARIABLE] = machine.to_json()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import pytest
 
 from sightline.cli.main import execute
 from sightline.config import load_description
+from sightline.devices import Device
+from sightline.devices.processor import processor_name
 from sightline.errors import ConfigurationError
 from sightline_plugins.commands.cluster import with_ray
-from sightline_plugins.commands.cluster.job import Job, job_of, streams_of, version_of
+from sightline_plugins.commands.cluster.job import Job, capacity_of, job_of, streams_of, version_of
 
 TOKEN = "0123456789abcdef" * 4
 CONFIG = """
@@ -62,6 +65,48 @@ def test_a_pattern_that_no_stream_has_is_a_mistake(config: Path) -> None:
         streams_of(load_description(config))
 
 
+def test_check_finds_a_lease_that_is_too_short_and_notes_a_pattern_that_no_stream_has(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(CONFIG.replace("south: {fps", '"east-*": {fps'))
+    assert execute(["check", str(config)]) == 0
+    assert "cluster.streams.east-*: no stream has such a name" in capsys.readouterr().err
+
+    config.write_text(CONFIG.replace("fps: 15,", "lease: 2s,"))
+    assert execute(["check", str(config)]) == 2
+    assert "cluster: lease is 2s: give three times heartbeat (1s) or more" in capsys.readouterr().err
+
+
+def plan_of(cores: int, memory: float | None = None) -> str:
+    """The part of a plan that a capacity comes from."""
+    figures = {"processor": processor_name(), "cores": cores, "rates": {"a": 10.0, "b": 20.0}, "usable": 1.0}
+    return json.dumps({"streams": 9, "most_streams": {"processor": 12.5, "memory": memory}, "figures": figures})
+
+
+def test_a_capacity_is_what_a_plan_has_measured(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(plan_of(Device().cores))
+    assert capacity_of(path) == 12.5 * 15
+
+    path.write_text(plan_of(Device().cores, memory=4))
+    assert capacity_of(path) == 4 * 15
+
+
+@pytest.mark.parametrize(
+    ("plan", "text"),
+    [
+        (plan_of(Device().cores + 1), "run `sightline plan` here"),
+        ("{}", "is no result of `sightline plan CONFIG --json`"),
+    ],
+)
+def test_a_plan_of_something_else_gives_no_capacity(tmp_path: Path, plan: str, text: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(plan)
+
+    with pytest.raises(ConfigurationError, match=text):
+        capacity_of(path)
+
+
 def test_the_version_is_another_for_files_of_another_content(config: Path, tmp_path: Path) -> None:
     tracks = tmp_path / "tracks.txt"
     config.write_text(CONFIG.replace("pipeline: [", f"pipeline: [{{replay: {{path: {tracks}, format: mot}}}}, "))
@@ -99,6 +144,13 @@ def test_a_cluster_without_ray_says_what_to_install(
     assert "pip install 'sightline[cluster]'" in capsys.readouterr().err
 
 
+def test_a_worker_without_a_capacity_is_told_how_to_measure_it(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute(["cluster", "worker", "--head", "127.0.0.1:1", "--address", "127.0.0.1"]) == 2
+    assert "--plan FILE with what `sightline plan CONFIG --json` has measured" in capsys.readouterr().err
+
+
 def test_the_status_of_nobody_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -114,6 +166,7 @@ def test_the_status_of_nobody_is_an_error(config: Path, capsys: pytest.CaptureFi
         (["--label", "north"], "'north': give NAME=VALUE"),
         (["--name", "a b"], "a name has letters"),
         (["--head", "10.0.0.1:port"], "'10.0.0.1:port' is no address"),
+        (["--plan", __file__], "give --capacity or --plan, not both"),
     ],
 )
 def test_wrong_options_of_a_worker_are_refused(
@@ -128,7 +181,7 @@ def test_wrong_options_of_a_worker_are_refused(
 @pytest.mark.parametrize(
     ("section", "text"),
     [
-        ("{lease: 1s}", "give three times heartbeat_ns"),
+        ("{lease: 1s}", "lease is 1s: give three times heartbeat (1s) or more"),
         ("{moving: 2}", "cluster.moving"),
         ("{leases: 1s}", "cluster.leases"),
     ],
