@@ -42,7 +42,8 @@ _COLUMNS: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], float]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """N objects as columns. Columns are never written to once the table exists; tables share those that stay equal.
+    """N objects as columns. A table takes over the arrays that it is made of: they are read-only from then on, and tables
+    share those that stay equal. To change a column, copy it and make another table with `with_columns`.
 
     frame       int32 (N,)     row of the frame in the batch, ascending
     xyxy        float32 (N, 4) box in pixels of the source image, half-open
@@ -81,9 +82,11 @@ class Objects:
                 raise ValueError(
                     f"objects.{name} must be {dtype} of shape {(count, *tail)}, not {column.dtype} of {column.shape}"
                 )
+            column.setflags(write=False)
         for name, column in self.extra.items():
             if len(column) != count:
                 raise ValueError(f"objects.extra[{name!r}] must have {count} rows, not {len(column)}")
+            column.setflags(write=False)
 
     @classmethod
     def empty(cls) -> Objects:
@@ -102,7 +105,9 @@ class Objects:
         track_id: npt.ArrayLike | None = None,
         extra: Mapping[str, Column] | None = None,
     ) -> Objects:
-        """A table of objects that one element found; dtypes are converted, the columns left out get their default."""
+        """A table of objects that one element found; dtypes are converted, the columns left out get their default.
+        Arrays of the right dtype are taken over.
+        """
         rows = np.asarray(frame, np.int32)
         count = rows.size
         return cls(

@@ -222,7 +222,8 @@ VECTORISED static void mark_steps(const float *before, const float *now, ptrdiff
     }
 }
 
-/* Which boxes have stepped, from the one `before` (boxes x 4), over which segments (boxes x lines), ends included. */
+/* Which boxes have stepped, from the one `before` (boxes x 4), over or onto which segments (boxes x lines), ends included.
+ * A step that begins on a line does not count: the one that led there did, and who appeared there has crossed nothing. */
 EXPORT void steps_meet(ptrdiff_t boxes, ptrdiff_t lines, const float *before, const float *xyxy, const double *fractions,
                        const double *segments, uint8_t *met) {
     for (ptrdiff_t box = 0; box < boxes; box++) {
@@ -234,7 +235,7 @@ EXPORT void steps_meet(ptrdiff_t boxes, ptrdiff_t lines, const float *before, co
                 Point from = anchor_of(former, fractions[line], fractions[lines + line]);
                 Point to = anchor_of(now, fractions[line], fractions[lines + line]);
                 double cross = side_of(segments, lines, line, to), before_it = side_of(segments, lines, line, from);
-                own[line] = (uint8_t)meets(segments, lines, line, from, to, before_it, cross);
+                own[line] = before_it != 0 && meets(segments, lines, line, from, to, before_it, cross);
             }
     }
 }
