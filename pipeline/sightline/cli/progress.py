@@ -193,7 +193,7 @@ class _Lines:
         for status in statuses:
             dropped = f", {status.dropped} dropped" if status.dropped else ""
             self.say(
-                f"{status.name}: {status.state}, {position_text(status)}, {status.fps:.1f} frames/s, "
+                f"{status.name}: {state_text(status)}, {position_text(status)}, {status.fps:.1f} frames/s, "
                 f"{status.objects} objects{dropped}"
             )
         for one in deliveries:
@@ -263,7 +263,7 @@ def _table(statuses: Sequence[StreamStatus], deliveries: Sequence[DeliveryStats]
     for title in ("position", "frames/s", "objects", "dropped"):
         table.add_column(title, justify="right")
     for status in statuses:
-        state = Text(status.state, style=_COLORS[status.state])
+        state = Text(state_text(status), style=_COLORS[status.state])
         numbers = (f"{status.fps:.1f}", str(status.objects), str(status.dropped))
         table.add_row(Text(visible(status.name)), state, position_text(status), *numbers)
     return Group(table, *(Text(visible(f"{one.destination}: {delivery_text(one)}")) for one in deliveries))
@@ -280,6 +280,12 @@ def delivery_text(stats: DeliveryStats) -> str:
         f"{lost} dropped" if lost else "",
     )
     return ", ".join(part for part in parts if part)
+
+
+def state_text(status: StreamStatus) -> str:
+    """The state of a stream; `finishing` when its source has ended and frames of it are still under way."""
+    is_under_way = status.state is StreamState.ENDED and status.processed + status.dropped < status.frames
+    return "finishing" if is_under_way else str(status.state)
 
 
 def position_text(status: StreamStatus) -> str:

@@ -414,10 +414,8 @@ _REASONS = {
     errno.ENFILE: "too many files are open on this machine",
 }
 _KEPT = "what was written before is kept"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ADVICE = {
-    errno.ENOSPC: _KEPT,
-    errno.EDQUOT: _KEPT,
-    errno.EFBIG: _KEPT,
     errno.EMFILE: "raise the limit (ulimit -n), or write fewer files at once",
 }
 
@@ -430,6 +428,14 @@ def output_error(path: Path, error: OSError, *, doing: str) -> OutputError:
     """The error to raise when the system refuses to open, write or close an output."""
     number = error.errno or 0
     reason = _REASONS.get(number, error.strerror or str(error))
-    text = "; ".join(filter(None, (reason, _ADVICE.get(number))))
+    advice = _KEPT if number in _NO_ROOM and _holds_something(path) else _ADVICE.get(number)
+    text = "; ".join(filter(None, (reason, advice)))
     kind = ReaderGone if number == errno.EPIPE and path == STANDARD_OUTPUT_NAME else OutputError
     return kind(f"cannot {doing} {path}: {text}", reason=reason)
+
+
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False

@@ -42,8 +42,8 @@ _COLUMNS: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], float]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """N objects as columns. A table takes over the arrays that it is made of: they are read-only from then on, and tables
-    share those that stay equal. To change a column, copy it and make another table with `with_columns`.
+    """N objects as columns. A table takes over the arrays that it is made of: they are read-only from then on, and
+    tables share those that stay equal. To change a column, copy it and make another table with `with_columns`.
 
     frame       int32 (N,)     row of the frame in the batch, ascending
     xyxy        float32 (N, 4) box in pixels of the source image, half-open

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import sys
 from collections import Counter
+from dataclasses import replace
 from threading import Event
 
 import pytest
 from tests.waiting import LIMIT_SECONDS
 
 from sightline.cli import progress as progress_module
-from sightline.cli.progress import Progress, clock_text, delivery_text, position_text
+from sightline.cli.progress import Progress, clock_text, delivery_text, position_text, state_text
 from sightline.graph.messages import Message, MessageKind, StreamState
 from sightline.runtime.stats.counters import DeliveryState, DeliveryStats
 from sightline.runtime.stats.snapshot import StreamStatus
@@ -33,6 +34,14 @@ def status(*, processed: int = 412, total: int | None = 480, position_ns: int = 
 
 def test_a_position_is_told_in_frames_where_their_number_is_known() -> None:
     assert position_text(status()) == "412/480 frames (86 %)"
+
+
+@pytest.mark.parametrize(
+    ("processed", "dropped", "text"), [(590, 0, "finishing"), (590, 10, "ended"), (600, 0, "ended")]
+)
+def test_a_stream_with_frames_under_way_has_not_ended(processed: int, dropped: int, text: str) -> None:
+    ended = replace(status(), state=StreamState.ENDED, frames=600, processed=processed, dropped=dropped)
+    assert state_text(ended) == text
 
 
 def test_a_position_is_told_in_time_otherwise() -> None:

@@ -99,3 +99,17 @@ def test_the_track_of_an_untracked_object_is_none() -> None:
     tracked = table([0, 0], [0, 0]).with_columns(track_id=np.array([-1, 3]))
 
     assert [thing.track_id for thing in tracked] == [None, 3]
+
+
+def test_columns_can_not_be_written_to() -> None:
+    table = Objects.from_columns(
+        frame=[0],
+        xyxy=[[0, 0, 10, 10]],
+        confidence=[1],
+        class_id=[0],
+        source=Origin("detect"),
+        extra={"speed": np.ones(1)},
+    )
+    for column in (table.xyxy, table.extra["speed"], table.select(np.array([0])).xyxy):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 5

@@ -124,7 +124,10 @@ def test_who_leaves_without_passing_the_exit_gave_up() -> None:
 
 def test_who_enters_over_the_exit_is_not_served() -> None:
     queue = rule(Queue, exit=[[0.2, 0.2], [0.2, 0.8]])
-    walks = {1: path([(20.0, 50.0), *[IN] * 4, *[OUT] * 9]), 2: path([OUT, (20.0, 40.0), *[IN] * 4, *[(90.0, 50.0)] * 8])}
+    walks = {
+        1: path([(20.0, 50.0), *[IN] * 4, *[OUT] * 9]),
+        2: path([OUT, (20.0, 40.0), *[IN] * 4, *[(90.0, 50.0)] * 8]),
+    }
     assert told(queue, scene(walks, frames=14)) == [(5, "served", 1), (11, "gave_up", 2)], "the edge is the exit"
 
 

@@ -264,8 +264,10 @@ def test_a_pipe_that_nobody_reads_any_more_is_not_waited_for(write: Writing, tmp
     assert written.kinds() == [MessageKind.SINK_DEGRADED, MessageKind.SINK_RECOVERED]
 
 
-def test_without_skip_a_full_disk_is_an_error(write: Writing, tmp_path: Path) -> None:
-    written = write(Jsonl(path="a.jsonl"), SmallDisk(tmp_path, capacity=0))
+@pytest.mark.parametrize(("capacity", "advice"), [(0, ""), (2_000, "; what was written before is kept")])
+def test_without_skip_a_full_disk_is_an_error(write: Writing, tmp_path: Path, capacity: int, advice: str) -> None:
+    written = write(Jsonl(path="a.jsonl"), SmallDisk(tmp_path, capacity=capacity))
 
-    with pytest.raises(OutputError, match=r"a\.jsonl: the disk is full; what was written before is kept"):
-        written.frames(with_cars(1))
+    with pytest.raises(OutputError, match=rf"a\.jsonl: the disk is full{advice}$"):
+        written.frames(with_cars(100))
+    assert ((tmp_path / "a.jsonl").stat().st_size > 0) is (capacity > 0)
