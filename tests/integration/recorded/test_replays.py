@@ -227,3 +227,14 @@ def test_what_was_changed_meanwhile_is_told(tmp_path: Path, called: Sightline) -
     replayed = called("replay", "run.slr", "-q")
 
     assert "note: the run was not left alone: the steps were changed" in replayed.stdout
+
+
+def test_a_run_that_asks_a_server_is_not_repeated(folder: Path, called: Sightline) -> None:
+    describe = 'describe: {url: "http://127.0.0.1:9/v1", model: m, path: d.db, about: segments}'
+    (folder / "run.yaml").write_text(f"sources: {{gate: {SAMPLES / 'gate.mp4'}}}\npipeline: [{{{describe}}}]\n")
+    called("run", "run.yaml", "--record", "run.slr", "--frames", "3")
+
+    for command in (["replay", "run.slr"], ["inspect", "run.slr", "--frame", "gate:1"]):
+        refused = called(*command)
+        assert refused.returncode == 2
+        assert "a run with describe cannot be repeated: it would send images again" in refused.stderr

@@ -12,6 +12,7 @@ from sightline.config import description_from
 from sightline.errors import ConfigurationError
 from sightline.graph import Element, PipelineDescription
 from sightline.graph.outputs import Outputs
+from sightline.graph.references import SendsImages
 from sightline.graph.registry import Registry
 from sightline.media import Batch
 from sightline.pipeline import Pipeline
@@ -28,7 +29,8 @@ def description_of(
     """Return the recorded pipeline with the streams of the recording, engines as they were chosen, and without what
     has effects outside: deliveries, servers, recordings. Steps that write files stay when they are kept.
 
-    Raises ConfigurationError, with every mistake, when it cannot run here.
+    Raises ConfigurationError, with every mistake, when it cannot run here, or a step sends images to a server, whose
+    answers are not recorded.
     """
     registry = Registry()
     plain = dict(recording.head.pipeline)
@@ -96,6 +98,12 @@ def _kept(steps: Sequence[Any], registry: Registry, *, keeps_files: bool) -> lis
         if name in _STRUCTURES:
             branches = {key: _kept(one, registry, keeps_files=keeps_files) for key, one in options.items()}
             kept.append({name: branches})
+        elif issubclass(registry.element(name), SendsImages):
+            text = (
+                f"a run with {name} cannot be repeated: it would send images again, and what was answered is not "
+                "recorded. Its streams can be the sources of a pipeline without it: {uri: run.slr, stream: NAME}"
+            )
+            raise ConfigurationError(text)
         elif not _is_left_out(registry.element(name), keeps_files=keeps_files):
             kept.append(step)
     return kept
