@@ -1,12 +1,19 @@
-"""What `describe` takes from a pipeline: frames with and without it, in turn, with servers that behave well and badly.
+"""What `describe` takes from a pipeline: CPU time per frame with and without it, in turn, with good and bad servers.
 
-    python -m benchmarks.describing [--clip sample_videos/street.mp4] [--frames 300] [--rounds 5]
+    python -m benchmarks.describing [--clip sample_videos/street.mp4] [--frames 600] [--rounds 5] [--kinds answers ...]
 
-Each round runs detection, tracking and a rule of two zones once without `describe` and once for each kind of server,
-which is another process. Standard output gets one line of JSON for each kind: the median over the rounds of the CPU
-time of this process beside that without (`cpu`), the same of the elapsed time (`elapsed`, noisy where other programs
-run), the spread of the rounds without it (`cpu_spread`), and what was counted. One run with
-`describe` comes before, so that what a process takes once (1.5 s, most of it imports) is not among them.
+Each round runs detection, tracking and a rule of two zones in this process, for each kind of server once without
+`describe` and once with it, in changing order; the server is another process. There are as many questions for the
+frames as the default limits allow in the long run on one stream of 25 frames a second (10 requests and images for 20
+events in 1,500 frames), and the run is as fast as the processor allows.
+
+Standard output gets one line of JSON for each kind. `share` is the CPU time of the step and of the thread that asks
+beside all the other CPU time of the same run: what `describe` does, and the measure that shows a hundredth.
+`ratio` is the CPU time of a run beside that of its neighbour without the step, which also has what threads do to
+each other, but in which other programs on the machine are larger than that. Both are medians over the rounds, with
+the standard error of the median (from the median deviation), and `equal_runs` is the same of two runs without the
+step. One run with `describe` comes before, so that what a process takes once (1.5 s, most of it imports) is not among
+them; a new client for each run is.
 """
 
 from __future__ import annotations
@@ -17,9 +24,12 @@ import multiprocessing
 import resource
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
@@ -43,6 +53,25 @@ HALVES = {
     "left": {"polygon": [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]},
     "right": {"polygon": [[0.5, 0], [1, 0], [1, 1], [0.5, 1]]},
 }
+FRAMES_A_MINUTE = 1500
+REQUESTS_A_MINUTE = 10
+_SAMPLE_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """CPU seconds of a run: of the process, of the step, and of the thread that asks; and what the step counted."""
+
+    cpu: float
+    step: float
+    asking: float
+    counted: Any
+
+    @property
+    def share(self) -> float:
+        """What `describe` took beside all else."""
+        own = self.step + self.asking
+        return own / (self.cpu - own)
 
 
 def main() -> None:
@@ -50,48 +79,86 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What `describe` takes from a pipeline.")
     parser.add_argument("--clip", type=Path, default=REPOSITORY / "sample_videos" / "street.mp4")
     parser.add_argument("--model", type=Path, default=REPOSITORY / "models" / "street.onnx")
-    parser.add_argument("--frames", type=int, default=300)
+    parser.add_argument("--frames", type=int, default=600)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     given = parser.parse_args()
     import openai  # noqa: F401  once, before anything is measured
 
-    without: list[tuple[float, float]] = []
-    found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
-    counted: dict[str, Any] = {}
-    run(given, None)
     with serving("answers") as url:  # what the first request of a process takes is not measured
         run(given, url)
-    for _round in range(given.rounds):
-        cpu, elapsed, _ = run(given, None)
-        without.append((cpu, elapsed))
-        for kind in KINDS:
+    alone: list[Measured] = []
+    pairs: dict[str, list[tuple[Measured, Measured]]] = {kind: [] for kind in given.kinds}
+    for number in range(given.rounds):
+        for place, kind in enumerate(given.kinds):
             with serving(kind) as url:
-                cpu, elapsed, counted[kind] = run(given, url)
-            found[kind].append((cpu, elapsed))
-    for kind, times in found.items():
+                order = (url, None) if (number + place) % 2 else (None, url)
+                first, second = (run(given, one) for one in order)
+            both = (second, first) if order[0] else (first, second)
+            pairs[kind].append(both)
+            alone.append(both[0])
+    equal = [second.cpu / first.cpu for first, second in pairwise(alone)]
+    for kind, measured in pairs.items():
         figures = {
             "server": kind,
-            "cpu": round(median(one[0] / base[0] for one, base in zip(times, without, strict=True)), 4),
-            "elapsed": round(median(one[1] / base[1] for one, base in zip(times, without, strict=True)), 4),
-            "cpu_spread": round(max(one[0] for one in without) / min(one[0] for one in without), 4),
+            "share": middle([one.share for _, one in measured]),
+            "ratio": middle([one.cpu / base.cpu for base, one in measured]),
+            "equal_runs": middle(equal),
+            "cpu_ms_per_frame": round(1000 * median(base.cpu for base, _ in measured) / given.frames, 2),
+            "step_ms": round(1000 * median(one.step for _, one in measured), 1),
+            "asking_ms": round(1000 * median(one.asking for _, one in measured), 1),
             "frames": given.frames,
-            **counted[kind],
+            "rounds": given.rounds,
+            **measured[-1][1].counted,
         }
         sys.stdout.write(json.dumps(figures) + "\n")
         sys.stdout.flush()
 
 
-def run(given: argparse.Namespace, url: str | None) -> tuple[float, float, Any]:
-    """Run the clip; return CPU and elapsed seconds, and what `describe` counted."""
+def middle(values: Sequence[float]) -> tuple[float, float] | None:
+    """The median and its standard error; None where there are no values."""
+    if not values:
+        return None
+    found = median(values)
+    deviation = 1.4826 * median(abs(one - found) for one in values)
+    return round(found, 4), round(1.2533 * deviation / len(values) ** 0.5, 4)
+
+
+def run(given: argparse.Namespace, url: str | None) -> Measured:
+    """Run the clip, with `describe` where there is a server."""
+    requests = max(1, round(REQUESTS_A_MINUTE * given.frames / FRAMES_A_MINUTE))
+    limits = {"per_minute": requests, "queue": requests}
     with tempfile.TemporaryDirectory() as folder:
         steps: list[Any] = [{"detect": {"model": str(given.model)}}, "track", {"zones": HALVES}]
         if url is not None:
-            steps.append({"describe": {"url": url, "model": "m", "path": "d.db", "finish": 0}})
+            steps.append({"describe": {"url": url, "model": "m", "path": "d.db", "finish": 0, **limits}})
         pipeline = Pipeline(sources={"gate": given.clip}, steps=steps, outputs=folder)
-        cpu, elapsed = cpu_seconds(), time.perf_counter()
-        report = pipeline.run(frames=given.frames)
-        times = cpu_seconds() - cpu, time.perf_counter() - elapsed
-    return times[0], times[1], report.totals.get("describe-1")
+        before = cpu_seconds()
+        with asking_clock() as asking:
+            report = pipeline.run(frames=given.frames).to_json()
+        cpu = cpu_seconds() - before
+    step = 0.0 if url is None else report["elements"]["describe-1"]["cpu_seconds"]
+    return Measured(cpu, step, asking[0], report["totals"].get("describe-1"))
+
+
+@contextmanager
+def asking_clock() -> Iterator[list[float]]:
+    """Read the CPU time of the thread that asks while it is there; the list holds the last value, in seconds."""
+    seconds, is_over = [0.0], threading.Event()
+
+    def sample() -> None:
+        while not is_over.wait(_SAMPLE_SECONDS):
+            for thread in threading.enumerate():
+                if thread.name == "sightline-describe" and thread.ident is not None:
+                    seconds[0] = time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        yield seconds
+    finally:
+        is_over.set()
+        sampler.join()
 
 
 def cpu_seconds() -> float:

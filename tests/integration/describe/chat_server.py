@@ -146,6 +146,16 @@ def is_large(handler: Handler) -> None:
     handler.reply(completion("long " * 2_000_000))
 
 
+def is_endless(handler: Handler) -> None:
+    """Send parts of an answer, without saying how many, as long as somebody reads."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+    while not handler.chat.is_over.is_set():
+        handler.wfile.write(b" " * 100_000)
+
+
 def is_compressed(handler: Handler) -> None:
     """Answer with a hundred kilobytes that become 100 MB."""
     handler.reply(gzip.compress(b" " * 100_000_000), Content_Encoding="gzip")

@@ -156,6 +156,7 @@ def test_a_server_that_does_not_finish_is_given_up(behaviour: Behaviour, tmp_pat
         (chat_server.is_broken, "invalid"),
         (chat_server.is_odd, "invalid"),
         (chat_server.is_large, "invalid"),
+        (chat_server.is_endless, "invalid"),
         (chat_server.is_compressed, "invalid"),
         (says(None), "invalid"),
         (says(" \n"), "invalid"),
