@@ -146,11 +146,11 @@ class ChatClient:
             async with asyncio.timeout(seconds):
                 return await self._ask(body)
         except TimeoutError:
-            return Reply("failed", reason=f"no answer within {seconds:g} s", is_again=True)
+            return Reply("failed", reason=f"no answer within {seconds:.3g} s", is_again=True)
         except openai.APIStatusError as error:
             return self._status(error)
         except openai.APITimeoutError:
-            return Reply("failed", reason=f"no answer within {seconds:g} s", is_again=True)
+            return Reply("failed", reason=f"no answer within {seconds:.3g} s", is_again=True)
         except Exception as error:  # noqa: BLE001  the boundary to a client that reads what a server makes up
             cause = error if isinstance(error, _TooLong) else error.__cause__
             if isinstance(cause, _TooLong):
