@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
+import pytest
 from ruamel.yaml import YAML
 
+from sightline.cli.main import execute
 from sightline.client import Client
 from tests.command_line import called
 from tests.integration.cli.conftest import ENDLESS, command
 from tests.integration.server.conftest import ask, wait_for
 
 TOKEN = "0123456789abcdef0123456789abcdef"
-KUBERNETES = "deploy/kubernetes/sightline.yaml"
+KUBERNETES, CLUSTER = "deploy/kubernetes/sightline.yaml", "deploy/kubernetes/cluster.yaml"
 
 
 class RepeatingParser(configparser.RawConfigParser):
@@ -68,10 +70,17 @@ def started(repository: Path) -> dict[str, list[str]]:
     return {"systemd": arguments, "kubernetes": container(repository)["args"], **services}
 
 
-def test_kubernetes_objects_fit_their_schemas(repository: Path) -> None:
-    found = documents(repository / KUBERNETES)
+@pytest.mark.parametrize(
+    ("path", "kinds"),
+    [
+        (KUBERNETES, ["ConfigMap", "PersistentVolumeClaim", "Deployment", "Service"]),
+        (CLUSTER, ["ConfigMap", "Service", "NetworkPolicy", "StatefulSet", "DaemonSet"]),
+    ],
+)
+def test_kubernetes_objects_fit_their_schemas(repository: Path, path: str, kinds: list[str]) -> None:
+    found = documents(repository / path)
 
-    assert [one["kind"] for one in found] == ["ConfigMap", "PersistentVolumeClaim", "Deployment", "Service"]
+    assert [one["kind"] for one in found] == kinds
     for one in found:
         kubernetes_validate.validate(one, kubernetes_validate.latest_version(), strict=True)
 
@@ -82,6 +91,25 @@ def test_pipelines_of_the_config_map_fit_the_schema(repository: Path, tmp_path: 
         (tmp_path / name).write_text(text)
         done = called("explain", name, folder=tmp_path)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_of_a_cluster_take_their_options_and_its_pipeline(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SIGHTLINE_CLUSTER_TOKEN", raising=False)
+    config, _, _, head, worker = documents(repository / CLUSTER)
+    site = tmp_path / "site.yaml"
+    site.write_text(config["data"]["site.yaml"])
+    assert execute(["check", str(site)]) == 0
+
+    for one, name in ((head, "run"), (worker, "worker")):
+        [found] = one["spec"]["template"]["spec"]["containers"]
+        given = {"$(POD_IP)": "10.0.0.1", "$(NODE_NAME)": "node-1", "/site/site.yaml": str(site)}
+        arguments = [given.get(argument, argument) for argument in found["args"]]
+        assert arguments[:2] == ["cluster", name]
+        capsys.readouterr()
+        assert execute(arguments) == 2
+        assert "a cluster needs a token" in capsys.readouterr().err, "options are read before the token"
 
 
 def test_systemd_takes_the_unit(repository: Path, tmp_path: Path) -> None:
