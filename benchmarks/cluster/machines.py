@@ -1,7 +1,8 @@
 """Machines on a network of their own, as network namespaces: what a cluster runs on where there is one machine.
 
-A machine is lost when all of its processes are killed, and cut off when its cable is down. Beside the machines there is
-one with cameras, and with a receiver of records that writes down what arrives, and when.
+A machine is lost when all of its processes are killed, and cut off when its cable is down. Two machines are parted when
+packets between them get lost, while both reach all others. Beside the machines there is one with cameras, and with a
+receiver of records that writes down what arrives, and when.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -25,7 +26,8 @@ from sightline.cluster.model import ClusterEventKind
 TOKEN = "0123456789abcdef" * 4
 _NUMBERS = count()
 _OUTSIDE = 250
-RECEIVER_PORT, CAMERA_PORT = 8090, 8554
+_NOBODY = "02:00:00:00:00:99"
+RECEIVER_PORT, CAMERA_PORT, CONTROLLER_PORT = 8090, 8554, 6380
 
 _RECEIVER = """
 import json, sys, time
@@ -44,6 +46,23 @@ class Handler(BaseHTTPRequestHandler):
     def log_request(self, code="-", size="-"):
         pass
 ThreadingHTTPServer((sys.argv[1], int(sys.argv[3])), Handler).serve_forever()
+"""
+
+_PROBE = """
+import sys, time
+from sightline.cluster.wire import Connection
+from sightline.errors import SightlineError
+out = open(sys.argv[2], "a", buffering=1)
+while True:
+    try:
+        connection = Connection.to_controller((sys.argv[1], int(sys.argv[3])), token=sys.argv[4], timeout_seconds=1)
+        connection.send({"ask": "status"})
+        if "status" in connection.receive(timeout_seconds=1):
+            out.write(f"{time.time_ns()}\\n")
+        connection.close()
+    except (OSError, SightlineError):
+        pass
+    time.sleep(0.1)
 """
 
 
@@ -103,6 +122,14 @@ class Machines:
         self.started[number].append(process)
         return process
 
+    def cpu_times(self, number: int) -> dict[int, float]:
+        """The processor seconds of each process of a machine."""
+        found = {}
+        for pid in self.processes(number):
+            with suppress(OSError):  # it has ended since
+                found[pid] = cpu_seconds(pid)
+        return found
+
     def start_cameras(self, clip: Path, names: Sequence[str]) -> None:
         """Show a clip as cameras of these names."""
         cameras = [f"{name}={clip}" for name in names]
@@ -122,6 +149,11 @@ class Machines:
         """Let the receiver listen."""
         arguments = [self.address(_OUTSIDE), str(self.folder / "arrivals.jsonl"), str(RECEIVER_PORT)]
         self.start(_OUTSIDE, [sys.executable, "-c", _RECEIVER, *arguments], log="receiver.log")
+
+    def start_probe(self, number: int) -> None:
+        """Ask the controller on a machine for its status ten times a second, and write down when it answers."""
+        arguments = [self.address(number), str(self.folder / "answers.txt"), str(CONTROLLER_PORT), TOKEN]
+        self.start(_OUTSIDE, [sys.executable, "-c", _PROBE, *arguments], log="probe.log")
 
     def camera(self, name: str) -> str:
         """The address of a camera."""
@@ -154,16 +186,23 @@ class Machines:
         _ip("-n", self._name(_OUTSIDE), "link", "set", f"port{number}", "down" if is_cut else "up")
         return now_ns
 
-    def ask(self, number: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the command on a machine to its end."""
-        environment = {**os.environ, "SIGHTLINE_CLUSTER_TOKEN": TOKEN}
-        command = ["ip", "netns", "exec", self._name(number), *SIGHTLINE, *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    def part(self, one: int, other: int, *, is_parted: bool = True) -> int:
+        """Lose all packets between two machines, in silence, or deliver them again; return the time of day."""
+        now_ns = time.time_ns()
+        for here, there in ((one, other), (other, one)):
+            place = ("-n", self._name(here), "neigh")
+            if is_parted:  # nobody has that hardware address
+                wrong = ("lladdr", _NOBODY, "dev", "eth0", "nud", "permanent")
+                _ip(*place, "replace", self.address(there), *wrong)
+            else:
+                _ip(*place, "del", self.address(there), "dev", "eth0")
+        return now_ns
 
-    def status(self) -> Mapping[str, Any] | None:
-        """What `sightline cluster status` says of the controller on machine 1; None without one."""
-        done = self.ask(2, "cluster", "status", "--controller", self.address(1), "--json")
-        return json.loads(done.stdout) if done.returncode == 0 else None
+    def answered(self, since_ns: int) -> int | None:
+        """When the controller answered first since then, as time of day; None when it has not."""
+        path = self.folder / "answers.txt"
+        times = map(int, path.read_text().split("\n")[:-1]) if path.exists() else ()
+        return next((one for one in times if one > since_ns), None)
 
     def arrivals(self, since: int = 0) -> list[Arrival]:
         """What the receiver has got, without the first ones."""
@@ -205,6 +244,20 @@ def with_signal(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has used. Raises OSError when it has ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def runs(pid: int, program: str) -> bool:
+    """Whether a process was started with that word in its command."""
+    try:
+        return program in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return False
 
 
 def doubled(arrivals: Sequence[Arrival]) -> int:

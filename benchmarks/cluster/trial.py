@@ -3,17 +3,19 @@
     python -m benchmarks.cluster.trial [--cameras 12] [--json FILE]
 
 The machines are network namespaces (Linux, as root), the cameras an RTSP server outside of them. Each frame becomes a
-record that a web service outside receives. In turn, the processes of a machine are killed, it joins again, the cable of
-another one is cut and put in again, and all processes of the head are killed and started again. It needs the extra
-`cluster`.
+record that a web service outside receives. In turn, the processes of a machine are killed, it joins again, the process
+of the controller is killed, a machine loses sight of the head but not of its cameras, the cable of another one is cut
+and put in again, and all processes of the head are killed and started again. It needs the extra `cluster`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +25,17 @@ from typing import Any
 import av
 import numpy as np
 
-from benchmarks.cluster.machines import SIGHTLINE, Machines, doubled, events, machines, unreported
+from benchmarks.cluster.machines import (
+    SIGHTLINE,
+    Arrival,
+    Machines,
+    doubled,
+    events,
+    machines,
+    runs,
+    unreported,
+    with_signal,
+)
 from benchmarks.pipelines.document import processor
 
 FPS = 10
@@ -31,6 +43,9 @@ _HEAD, _WORKERS = 1, (2, 3, 4)
 _LONGEST_SECONDS = 180.0
 _REST_SECONDS = 8.0
 _RECENT = 1000
+_STEADY, _FRAME_NS = 100, 1_000_000_000 // FPS
+_CONTROLLER = "sightline_plugins.commands.cluster.program"
+_OF_SIGHTLINE = (_CONTROLLER, "sightline_plugins.commands.cluster.process")
 
 
 class TooSlow(Exception):
@@ -55,10 +70,10 @@ class Trial:
             f"name: site\nsources:\n{sources}cluster: {{moving: 0.25, fps: {FPS}}}\n"
             f"pipeline:\n- webhook: {{url: '{self.place.receiver}', send: [frames], batch: 5}}\n"
         )
+        self.place.start_probe(_HEAD)
+        began_ns = time.time_ns()
         self.start_head()
-        self.note(
-            "controller after seconds", self.seconds_until(lambda: self.place.status() is not None, "a controller")
-        )
+        self.note("controller after seconds", self.seconds_to_answer(began_ns))
         for number in _WORKERS:
             self.start_worker(number)
         self.note("all streams after seconds", self.seconds_until(self.is_whole, "all streams"))
@@ -75,6 +90,21 @@ class Trial:
             number, [*arguments, "--address", self.place.address(number), "--capacity", "200"], log="worker.log"
         )
 
+    def measure_what_ray_takes(self) -> None:
+        """Note the processor time of a worker's process and of Ray's, at a machine and at the head, in percent."""
+        of_ray: dict[int, float] = {}
+        worker = 0.0
+        for number in (_HEAD, _WORKERS[0]):
+            before, began = self.place.cpu_times(number), time.monotonic()
+            self.rest()
+            after, passed = self.place.cpu_times(number), time.monotonic() - began
+            used = {pid: 100 * (after[pid] - before[pid]) / passed for pid in before.keys() & after.keys()}
+            worker = sum(one for pid, one in used.items() if any(runs(pid, name) for name in _OF_SIGHTLINE))
+            of_ray[number] = sum(used.values()) - worker
+        self.note("CPU percent of a worker's process", round(worker, 1))
+        self.note("CPU percent of Ray on its machine", round(of_ray[_WORKERS[0]], 1))
+        self.note("CPU percent of Ray and the command at the head", round(of_ray[_HEAD], 1))
+
     def kill_a_machine(self, number: int) -> None:
         """Kill all processes of a machine at once."""
         own = self.streams_of(number)
@@ -85,6 +115,7 @@ class Trial:
     def join_again(self, number: int) -> None:
         """Start the machine's worker again, and wait for its share."""
         before, joined = len(self.reported("stream_moved")), len(self.reported("worker_joined"))
+        since_ns = time.time_ns()
         self.start_worker(number)
         self.seconds_until(lambda: len(self.reported("worker_joined")) > joined, "the worker that joins")
         share = len(self.cameras) // len(_WORKERS) - 1
@@ -95,6 +126,7 @@ class Trial:
         self.rest()
         self.note("joined: streams moved", len(self.reported("stream_moved")) - before)
         self.note("joined: streams", len(self.streams_of(number)))
+        self.note("joined: blind seconds of each", self.blind_seconds(self.streams_of(number), since_ns))
 
     def cut_a_cable(self, number: int) -> None:
         """Pull the cable of a machine; put it in again when its streams run elsewhere."""
@@ -113,14 +145,41 @@ class Trial:
         before = self.where()
         count = len(self.place.arrivals())
         self.place.kill(_HEAD)
+        began_ns = time.time_ns()
         self.start_head()
-        self.note(
-            "head killed: controller after seconds", self.seconds_until(lambda: self.place.status() is not None, "it")
-        )
+        self.note("head killed: controller after seconds", self.seconds_to_answer(began_ns))
         self.rest()
         after = self.place.arrivals()[count:]
         self.note("head killed: same assignment", self.where() == before)
         self.note("head killed: new epochs", len({(one.stream, one.epoch) for one in after}) - len(self.cameras))
+
+    def kill_the_controller(self) -> None:
+        """Kill the process of the controller alone."""
+        before, count = self.where(), len(self.place.arrivals())
+        (pid,) = (pid for pid in self.place.processes(_HEAD) if runs(pid, _CONTROLLER))
+        with_signal(pid, signal.SIGKILL)
+        self.note("controller killed: back after seconds", self.seconds_to_answer(time.time_ns()))
+        self.rest()
+        after = self.place.arrivals()[count:]
+        self.note("controller killed: same assignment", self.where() == before)
+        self.note("controller killed: new epochs", len({(one.stream, one.epoch) for one in after}) - len(self.cameras))
+
+    def part_from_the_head(self, number: int) -> None:
+        """Lose packets between a machine and the head, so that it keeps its cameras; deliver them again later."""
+        own = self.streams_of(number)
+        parted_ns = self.place.part(_HEAD, number)
+        self.note("parted: elsewhere after seconds", self.seconds_elsewhere(own, number, parted_ns))
+        elsewhere = [one for one in self.place.arrivals() if one.time_ns > parted_ns and one.stream in own]
+        first = min(one.time_ns for one in elsewhere if one.host != self.place.address(number))
+        self.note("parted: first record elsewhere after seconds", round((first - parted_ns) / 1e9, 2))
+        self.rest()
+        here = self.place.address(number)
+        last = max(one.time_ns for one in self.place.arrivals() if one.host == here)
+        self.note("parted: its last record after seconds", round((last - parted_ns) / 1e9, 2))
+        self.note("parted: blind seconds of each", self.blind_seconds(own, parted_ns))
+        self.place.part(_HEAD, number, is_parted=False)
+        self.seconds_until(lambda: len(self.streams_of(number)) > 0, "balance")
+        self.rest()
 
     def end(self) -> None:
         """Judge all records that arrived."""
@@ -145,10 +204,6 @@ class Trial:
         """The streams whose newest record came from a machine."""
         return {stream for stream, host in self.where().items() if host == self.place.address(number)}
 
-    def has_controller(self) -> bool:
-        """Whether a controller answers."""
-        return self.place.status() is not None
-
     def is_whole(self) -> bool:
         """Whether all streams run."""
         return set(self.where()) == set(self.cameras)
@@ -166,6 +221,11 @@ class Trial:
         self.seconds_until(lambda: set(arrived()) == streams, "streams elsewhere")
         return round((max(arrived().values(), default=since_ns) - since_ns) / 1e9, 2)
 
+    def seconds_to_answer(self, since_ns: int) -> float:
+        """How long it takes until the controller answers."""
+        self.seconds_until(lambda: self.place.answered(since_ns) is not None, "an answer of the controller")
+        return round(((self.place.answered(since_ns) or since_ns) - since_ns) / 1e9, 2)
+
     def seconds_until(self, condition: Callable[[], bool], what: str) -> float:
         """How long it takes. Raises TooSlow after three minutes."""
         began = time.monotonic()
@@ -174,6 +234,24 @@ class Trial:
                 raise TooSlow(f"{what} did not come within {_LONGEST_SECONDS:.0f} s")
             time.sleep(0.1)
         return round(time.monotonic() - began, 2)
+
+    def blind_seconds(self, streams: set[str], since_ns: int) -> list[float]:
+        """How long at most no frames were taken of each stream, between its epoch at that time and the next one.
+
+        Records may arrive late, but frames are taken at a steady rate: those that came soonest say when.
+        """
+        found = []
+        for stream in streams:
+            epochs: dict[int, list[Arrival]] = defaultdict(list)
+            for one in self.place.arrivals():
+                if one.stream == stream:
+                    epochs[one.epoch].append(one)
+            former = max(epoch for epoch, own in epochs.items() if own[0].time_ns < since_ns)
+            new = min(epoch for epoch in epochs if epoch > former)
+            last = max(one.seq for one in epochs[former])
+            end_ns = _begin_ns(epochs[former][-_STEADY:]) + last * _FRAME_NS
+            found.append(round((_begin_ns(epochs[new][:_STEADY]) - end_ns) / 1e9, 2))
+        return sorted(found)
 
     def reported(self, kind: str) -> list[dict[str, Any]]:
         """The events of a kind."""
@@ -196,6 +274,11 @@ class Trial:
             str(self.place.folder / f"m{number}"),
         ]
         self.place.start(number, [*SIGHTLINE, *arguments, *own], log=log)
+
+
+def _begin_ns(records: Sequence[Arrival]) -> int:
+    """When the first frame of an epoch was taken, by those of its records that came soonest."""
+    return min(one.time_ns - one.seq * _FRAME_NS for one in records)
 
 
 def write_clip(path: Path) -> Path:
@@ -222,10 +305,12 @@ def main() -> int:
         trial = Trial(place, [f"cam{number}" for number in range(given.cameras)])
         try:
             trial.begin()
-            trial.rest()
+            trial.measure_what_ray_takes()
             trial.kill_a_machine(2)
             trial.rest()
             trial.join_again(2)
+            trial.kill_the_controller()
+            trial.part_from_the_head(4)
             trial.cut_a_cable(3)
             trial.kill_the_head()
             trial.end()
