@@ -222,7 +222,8 @@ class _Session(Worker):
                 message = connection.receive(timeout_seconds=self._endpoint.silence_seconds)
                 connection.send(self._endpoint.answer(message, session=self))
         except OSError as error:
-            _LOG.info("the connection of %s is lost: %s", self._host, error)
+            if self.is_of is not None:  # people leave when they have their answer
+                _LOG.info("the connection of %s is lost: %s", self._host, error)
         self._endpoint.leave(self)
         connection.close()
         self._ask_presence()
