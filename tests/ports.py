@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 
-_FIRST, _BLOCKS, _SIZE = 10_000, 40, 500
-"""Below 32768, where the ports begin that the system gives to whoever asks for any: it would give one to another test
-while nobody listens at it.
+_FIRST, _BLOCKS, _SIZE = 20_000, 25, 500
+"""Above 19999, up to which Ray takes ports for its processes, and below 32768, where the ports begin that the system
+gives to whoever asks for any: it would give one to another test while nobody listens at it.
 """
 
 
