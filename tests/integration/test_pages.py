@@ -26,6 +26,8 @@ _SAVED = re.compile(r"[Ss]ave this as\s+`(?P<name>[\w.-]+)`:\n\n```yaml\n(?P<tex
 _CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELL = ("", "console", "sh", "text")
+SECONDS = {"bench": 1, "plan": 2}
+"""How long commands measure here that take a minute or so by themselves."""
 NOT_RUN = {
     "pip install": "changes the environment of the tests",
     "python3 -m venv": "changes the environment of the tests",
@@ -67,7 +69,8 @@ class Reader:
         """
         command = command.replace(CAMERA_ADDRESS, self.address).replace("--duration 10s", "--duration 1s")
         command = command.replace("--listen 127.0.0.1:8080", "--listen 127.0.0.1:0")
-        command += " --seconds 1" if command.startswith("sightline bench") else ""
+        for measuring, seconds in SECONDS.items():
+            command += f" --seconds {seconds}" if command.startswith(f"sightline {measuring}") else ""
         if command.startswith("export "):
             name, _, value = shlex.split(command)[1].partition("=")
             self.environment[name] = value

@@ -55,7 +55,7 @@ def test_a_plan_agrees_with_what_was_measured(config: Path, capsys: pytest.Captu
 
 
 def test_a_plan_is_told_in_words(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    execute(["plan", str(config), "--seconds", "2", "--fps", "4", "-q"])
+    execute(["plan", str(config), "--seconds", "2", "--fps", "8", "-q"])
 
     told = capsys.readouterr()
     assert told.err == ""
