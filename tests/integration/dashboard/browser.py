@@ -60,7 +60,8 @@ def browser() -> Iterator[Browser]:
         missing("chromium is not installed (Debian: chromium)")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+            executable_path=program,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--renderer-process-limit=1"],
         )
         yield launched
         launched.close()
