@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from sightline.graph.live_options import changes_live
 from sightline.graph.rule import Rule, RuleOperator
 from sightline.graph.schedule import Schedule
 from sightline.graph.site import Site
-from sightline.media import Batch, Objects, Origin, Stream
+from sightline.media import Batch, Frame, Objects, Origin, Stream
 from sightline.testing.run import run_element
 from sightline.testing.synthetic import make_batches, make_frames
 
@@ -158,12 +159,11 @@ class RuleConformance:
         """
         whole = self.run(self.batches())
         site = Site(device=Device(), element_id=self.element.name)
+        first, batches, before = self.element.build(site), self.batches(), Seen()
         for cut in range(1, self.frames):
-            first, second = self.element.build(site), self.element.build(site)
-            batches, found = self.batches(), Seen()
-            for batch in batches[:cut]:
-                found += _events(first, batch)
+            before += _events(first, batches[cut - 1])
             saved = first.save(_stream(batches[0]))
+            second, found = self.element.build(site), Seen(before)
             second.restore("cam", json.loads(json.dumps(saved)))
             begin_ns = batches[cut].frames[0].pts_ns
             for batch in batches[cut:]:
@@ -244,10 +244,7 @@ class RuleConformance:
         """
         width, height = size_wh
         half = np.array([width, height], np.float32) / 20
-        frames = [
-            replace(frame, capture_ns=begin_ns + frame.pts_ns)
-            for frame in make_frames(self.frames, size_wh=size_wh, stream=stream, fps=FPS)
-        ]
+        frames = [replace(frame, capture_ns=begin_ns + frame.pts_ns) for frame in _frames(self.frames, size_wh, stream)]
         parts = pairwise([0, *sorted(cuts), self.frames])
         batches = []
         for batch in chain.from_iterable(make_batches(frames[first:last], size=size) for first, last in parts):
@@ -299,6 +296,12 @@ class RuleConformance:
         return found, {
             stream: {rule: dict(own) for rule, own in of.items()} for stream, of in operator.totals().items()
         }
+
+
+@cache
+def _frames(count: int, size_wh: tuple[int, int], stream: str) -> Sequence[Frame]:
+    """Frames that all rules share: none looks at their pixels."""
+    return make_frames(count, size_wh=size_wh, stream=stream, fps=FPS)
 
 
 def _events(operator: RuleOperator, batch: Batch) -> Seen:
