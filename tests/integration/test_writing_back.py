@@ -90,6 +90,9 @@ def test_steps_may_all_go_one_by_one(name: str, files: Path) -> None:
     description = file.read()
 
     while len(description.steps) > 1:
-        description = description.model_copy(update={"steps": description.steps[:-1]})
+        steps = description.steps
+        # Alarms need the step that verifies them: it goes after their rules.
+        is_awaited = steps[-1].name == "describe" and steps[-2].name == "zones"
+        description = description.model_copy(update={"steps": (*steps[:-2], steps[-1]) if is_awaited else steps[:-1]})
         file.write(description)
         assert ConfigurationFile(files / name, environment=ENVIRONMENT).read() == description
