@@ -270,6 +270,7 @@ PLAIN_TEXTS = frozenset(
     (
         *("access_key", "algorithm", "answer_schema", "api_key", "attribute", "attributes", "background", "between"),
         *("birth", "class_confidence", "model", "options", "prompt", "rule_prompts", "stream_prompts"),
+        *("by", "confirm", "question", "refuse"),
         *("classes", "client_id", "description", "detector", "endpoint", "engine", "exchange", "floor", "from", "head"),
         *("head_options", "headers", "hours", "id", "image_url", "input_format", "key", "keypoints", "label"),
         *("labels", "name", "networks", "on", "outputs", "owners", "pattern", "prefix", "region", "regions"),
