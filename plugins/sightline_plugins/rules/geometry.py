@@ -36,24 +36,6 @@ def line_sides(points: Floats, *, segments: Floats) -> Floats:
     return cross
 
 
-def steps_meet_segments(before: Floats, after: Floats, *, sides: tuple[Floats, Floats], segments: Floats) -> Mask:
-    """Return whether steps from `before` to `after` (N, L, 2) meet segments (L, 2, 2), ends included -> (N, L).
-
-    `sides` are what `line_sides` gives for both. A step that runs along the line meets nothing: the step that led
-    to the line did, or the one that leaves it will.
-    """
-    side_before, side_after = sides
-    apart = side_before - side_after
-    reaches = (side_before * side_after <= 0) & (apart != 0)
-    share = np.divide(side_before, apart, out=np.zeros_like(apart), where=reaches)
-    start = segments[:, 0]
-    along = segments[:, 1] - start
-    meeting = before + share[..., None] * (after - before) - start
-    position = (meeting * along).sum(axis=-1)
-    result: Mask = reaches & (position >= 0) & (position <= (along * along).sum(axis=-1))
-    return result
-
-
 def lie_on_a_line(corners: Floats) -> bool:
     """Return whether the corners (V, 2) of a polygon lie on one line, within a billionth of its length."""
     offset = corners - corners[0]

@@ -3,22 +3,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sightline_plugins.rules.exits import Exits
 from sightline_plugins.rules.geometry import (
     anchor_points,
     first_meeting_edges,
     inside_polygons,
     line_sides,
     polygon_edges,
-    steps_meet_segments,
 )
 
 SEGMENT = np.array([[[0.0, 0.0], [10.0, 0.0]]])
 
 
 def meets(before: tuple[float, float], after: tuple[float, float]) -> bool:
-    a, b = np.array([[before]], np.float64), np.array([[after]], np.float64)
-    sides = line_sides(a, segments=SEGMENT), line_sides(b, segments=SEGMENT)
-    return bool(steps_meet_segments(a, b, sides=sides, segments=SEGMENT)[0, 0])
+    exits = Exits()
+    exits.place({0: SEGMENT[0]}, fractions=np.array([[0.0, 0.0]]))
+    found = {}
+    for number, point in enumerate((before, after)):
+        box = np.array([[*point, *point]], np.float32)
+        found = exits.reached(np.array([7]), box, now_ns=number, memory_ns=10)
+    return found == {0: {7}}
 
 
 def test_anchors_lie_at_fractions_of_the_box() -> None:
@@ -39,7 +43,7 @@ def test_below_a_line_from_left_to_right_is_positive() -> None:
         ((11, -1), (11, 1), False),
         ((5, -2), (5, -1), False),
         ((5, -1), (5, 0), True),
-        ((5, 0), (5, 1), True),
+        ((5, 0), (5, 1), False),
         ((9, -1), (13, 1), False),
         ((2, 0), (8, 0), False),
     ],
