@@ -85,11 +85,13 @@ class Verifier:
                 others = []
                 for alarm in alarms:
                     options = alarm.options
-                    verify = options.verification if isinstance(options, RuleOptions) else None
-                    if verify is None or verify.by not in (None, self._step):
+                    if not (
+                        isinstance(options, RuleOptions)
+                        and (verify := options.verification) is not None
+                        and verify.by in (None, self._step)
+                    ):
                         others.append(alarm)
                         continue
-                    assert isinstance(options, RuleOptions)
                     event, moment = replace(alarm.event, frame=row), Moment.of(batch.frames[row])
                     held = HeldAlarm(event, options, verify, moment, alarm.now_ns, now_ns + verify.timeout)
                     if self._add(held):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,10 +17,9 @@ import pytest
 from sightline.cli.main import execute
 from sightline_plugins.commands.cluster.keeper import end_worker
 from sightline_plugins.commands.cluster.process import holder_of
+from tests.conftest import missing
 from tests.ports import free_port
 from tests.waiting import wait_until
-
-pytest.importorskip("ray")
 
 HEAD, WORKER = "127.0.0.1", "127.0.0.2"
 SECONDS = 500.0
@@ -76,6 +76,8 @@ class Site:
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    if find_spec("ray") is None:
+        missing("Ray is not installed (pip install ray)")
     monkeypatch.setenv("SIGHTLINE_CLUSTER_TOKEN", "0123456789abcdef" * 4)
     with TemporaryDirectory(prefix="slr", dir="/tmp") as folder:
         one = Site(Path(folder))
