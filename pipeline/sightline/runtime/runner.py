@@ -122,8 +122,9 @@ class Runner(Run):
             self._manager.add(name, source)
         self._resize_batches()
 
-    def start(self) -> None:
-        """Build the operators and start all threads. Raises SightlineError, with nothing left running.
+    def start(self, *, on_built: Callable[[], None] = lambda: None) -> None:
+        """Build the operators and start all threads; `on_built` is called between, before the first frame flows. Raises
+        SightlineError, or what `on_built` does, with nothing left running.
 
         A KeyboardInterrupt that arrives when frames may flow already (`has_streams`) leaves a run that must be ended.
         """
@@ -136,6 +137,7 @@ class Runner(Run):
                 self._recorder.begin(engines=self.engines())
             self._stats.begin()
             self._lanes.start()
+            on_built()
         except BaseException as error:
             self._undo(error)
             raise

@@ -71,7 +71,7 @@ def test_results_of_two_processes_are_those_of_one(tmp_path: Path) -> None:
     ("kind", "told"),
     [
         ("crash", "worker 1 was killed by SIGABRT in File"),
-        ("hang", "worker 1 gave no sign of life for 1 s, and was killed"),
+        ("hang", "worker 1 gave no sign of life for 3 s, and was killed"),
         ("leak", "MB of memory, where 400 MB are allowed, and was killed"),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_worker_that_fails_is_reported_and_its_streams_come_back(tmp_path: Pat
     pipeline = Pipeline(
         sources=dict.fromkeys(("a", "b", "c"), COUNTED),
         steps=[fault, {"jsonl": "all.jsonl"}],
-        processes={"count": 2, "hang_timeout": "1s" if kind == "hang" else "60s", "memory_limit": "400MB"},
+        processes={"count": 2, "hang_timeout": "3s" if kind == "hang" else "60s", "memory_limit": "400MB"},
         outputs=tmp_path,
     )
     messages: list[Message] = []

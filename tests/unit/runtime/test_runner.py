@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -234,6 +235,31 @@ def test_a_duration_ends_a_stream_by_its_own_time() -> None:
     report = run(make_runner([], sources={"a": Synthetic(frames=None)}, limits=Limits(duration_ns=400_000_000)))
 
     assert report.frames == 10
+
+
+def test_who_starts_it_hears_of_it_before_a_frame_flows() -> None:
+    runner, heard = make_runner([Tally()], sources={"a": Synthetic(frames=5)}), list[tuple[bool, int]]()
+
+    def built() -> None:
+        time.sleep(0.1)  # long enough for a frame, if it could flow
+        heard.append((runner.has_streams, len(Tallied.built["tally-1"].frames)))
+
+    runner.start(on_built=built)
+
+    assert runner.wait().frames == 5
+    assert heard == [(False, 0)]
+
+
+def test_a_start_that_nobody_can_be_told_of_leaves_nothing_running() -> None:
+    def built() -> None:
+        raise OSError("nobody is there")
+
+    runner = make_runner([Tally()], sources={"a": Synthetic(frames=5)})
+
+    with pytest.raises(OSError, match="nobody is there"):
+        runner.start(on_built=built)
+
+    assert (Tallied.built["tally-1"].closed, Tallied.built["tally-1"].frames) == (1, [])
 
 
 def test_stop_finishes_what_is_under_way_and_closes() -> None:

@@ -318,14 +318,19 @@ def run_share(channel: Channel, assignment: Assignment, *, crash: int) -> None:
     commands = _Commands(channel, run)
     reporter = _Reporter(run, hang_seconds=assignment.hang_seconds, crash=crash)
     commands.start()
-    try:
-        try:
-            run.runner.start()
-        except Exception as error:  # noqa: BLE001  raised in the main process
-            channel.send("failed", ToldError.of(error))
-            return
+
+    def begin() -> None:
         channel.send("begun", str(run.runner.device))
         reporter.start()
+
+    try:
+        try:
+            run.runner.start(on_built=begin)  # from the first frame on it is watched whether the worker hangs
+        except Exception as error:  # noqa: BLE001  raised in the main process
+            if reporter.running:
+                reporter.stop()
+            channel.send("failed", ToldError.of(error))
+            return
         told = None
         try:
             run.runner.wait()
