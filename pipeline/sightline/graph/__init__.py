@@ -22,7 +22,7 @@ from sightline.graph.operator import (
 from sightline.graph.outputs import Outputs
 from sightline.graph.packets import EncodedFormat, EncodedPacket, PacketRing, Packets, Wanted
 from sightline.graph.registry import Registry
-from sightline.graph.site import Clock, Examples, Site
+from sightline.graph.site import Clock, Examples, Site, WaitLimit
 from sightline.graph.source import SourceElement, SourceReader
 from sightline.graph.state import KeepsState, Saved
 from sightline.graph.telemetry import TelemetryOptions
@@ -76,5 +76,6 @@ __all__ = [
     "Tee",
     "TelemetryOptions",
     "Threading",
+    "WaitLimit",
     "Wanted",
 ]

@@ -60,6 +60,21 @@ class Examples:
     frames: Callable[[int], Iterator[Frame]]
 
 
+class WaitLimit:
+    """How long steps may wait for somebody outside: as long as they want, until the run is asked to stop."""
+
+    def __init__(self) -> None:
+        self._until_ns: int | None = None
+
+    def end(self, *, until_ns: int) -> None:
+        """Let nobody wait longer than until then, by `Clock.monotonic_ns`; from any thread, while others wait."""
+        self._until_ns = until_ns if self._until_ns is None else min(self._until_ns, until_ns)
+
+    def limited(self, deadline_ns: int) -> int:
+        """Return until when a step waits that would wait until a deadline; asked again and again while it waits."""
+        return deadline_ns if self._until_ns is None else min(self._until_ns, deadline_ns)
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """Device, clock, output root, encoded packets and message bus that an element's operator lives with.
@@ -72,7 +87,7 @@ class Site:
     operator is built; None where that is not known, or follows streams that come and go. `examples` are frames of its
     files; None where it has none.
     `outbox` keeps what is delivered to destinations outside; a run always has one. `mounts` is where elements put what
-    they serve over HTTP.
+    they serve over HTTP. `wait_limit` says how long somebody outside may be waited for.
     """
 
     device: Device
@@ -89,6 +104,7 @@ class Site:
     examples: Examples | None = None
     outbox: Outbox | None = None
     mounts: Mounts = field(default_factory=Mounts)
+    wait_limit: WaitLimit = field(default_factory=WaitLimit)
 
     def warn(self, text: str, *, stream: str | None = None) -> None:
         """Post a warning; credentials are taken out of it."""

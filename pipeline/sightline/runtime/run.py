@@ -21,6 +21,7 @@ from sightline.graph import (
     PipelineDescription,
     SourceElement,
     Step,
+    WaitLimit,
 )
 from sightline.media import Batch
 from sightline.runtime.delivery.outbox import OutboxLimits, RunOutbox
@@ -37,8 +38,8 @@ BatchListener = Callable[[Batch, Sequence[int]], None]
 """Gets batches that have passed all steps, and the monotonic times (nanoseconds) at which their frames arrived."""
 TELEMETRY_SECONDS = 2.0
 """How long the end of a run waits for its last telemetry to be sent."""
-STOP_LINGER_NS = 1_000_000_000
-"""How long a run that is stopped waits for records to be delivered."""
+_STOP_LINGER_NS = 1_000_000_000
+"""How long a run that is stopped waits for records to be delivered, and for others outside."""
 
 
 class Run(ABC):
@@ -77,6 +78,7 @@ class Run(ABC):
             limits=OutboxLimits(options.size, options.age),
         )
         self._outbox.linger(at_most_ns=options.linger)
+        self._wait_limit = WaitLimit()
 
     @property
     def error(self) -> BaseException | None:
@@ -140,6 +142,11 @@ class Run(ABC):
     @abstractmethod
     def abort(self) -> None:
         """End everything now: drop what is under way, and close the outputs."""
+
+    def _limit_waiting(self, *, within_ns: int = _STOP_LINGER_NS) -> None:
+        """Wait for nobody outside for longer than this."""
+        self._outbox.linger(at_most_ns=within_ns)
+        self._wait_limit.end(until_ns=self._clock.monotonic_ns() + within_ns)
 
     @abstractmethod
     def failures(self) -> Mapping[str, Failures]:

@@ -29,7 +29,7 @@ from sightline.runtime.gpu_memory import too_little_memory
 from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.probation import Probation
 from sightline.runtime.recording.recorder import RunRecorder
-from sightline.runtime.run import STOP_LINGER_NS, TELEMETRY_SECONDS, BatchListener, Run
+from sightline.runtime.run import TELEMETRY_SECONDS, BatchListener, Run
 from sightline.runtime.run_stats import RunStats
 from sightline.runtime.scheduling.element_totals import Failures
 from sightline.runtime.scheduling.factory import OperatorFactory
@@ -164,7 +164,7 @@ class Runner(Run):
     def stop(self) -> None:
         """End all sources, finish what is under way, and close all outputs."""
         self._is_stopped = True
-        self._outbox.linger(at_most_ns=STOP_LINGER_NS)
+        self._limit_waiting()
         self._manager.stop()
 
     def abort(self) -> None:
@@ -172,7 +172,7 @@ class Runner(Run):
         behind.
         """
         self._is_aborted = True
-        self._outbox.linger(at_most_ns=0)
+        self._limit_waiting(within_ns=0)
         self._manager.stop()
         self._lanes.abort()
         if self._consumer is not None:
@@ -340,7 +340,7 @@ class Runner(Run):
         self._close_state()
         if self._recorder is not None:
             self._recorder.end()
-        self._outbox.linger(at_most_ns=0)
+        self._limit_waiting(within_ns=0)
         self._outbox.close()
         self._stop_telemetry(seconds=0.0)
         self._device.let_go()
@@ -426,6 +426,7 @@ class Runner(Run):
             live=self._stays or any(source.live for source in self._description.sources.values()),
             outbox=self._outbox,
             mounts=self._mounts,
+            wait_limit=self._wait_limit,
         )
         site = replace(site, examples=examples_of(self._description.sources, site))
         return Lanes(sites_of(self._device, site), factory=factory, events=self, consumer=self._consumer, order=order)

@@ -106,17 +106,21 @@ class Asker:
         else:
             self._thread.post(self._wake.set)
 
-    def finish(self, seconds: float) -> None:
-        """Wait until all questions have ended, at most so long. Raises AskingFailed."""
+    def finish(self, at_most_ns: int) -> None:
+        """Wait until all questions have ended, at most so long, and as long as the site allows. Raises
+        AskingFailed.
+        """
         if self._thread is None:
             return
+        deadline_ns = self._clock.monotonic_ns() + at_most_ns
 
         async def settled() -> None:
-            end = asyncio.get_running_loop().time() + seconds
-            while (self._is_busy or len(self._queue)) and asyncio.get_running_loop().time() < end:
+            while self._is_busy or len(self._queue):
+                if self._clock.monotonic_ns() >= self._site.wait_limit.limited(deadline_ns):
+                    break
                 await asyncio.sleep(_STEP_SECONDS)
 
-        self._thread.call(settled(), timeout_seconds=seconds + _STOP_SECONDS)
+        self._thread.call(settled(), timeout_seconds=at_most_ns / 1e9 + _STOP_SECONDS)
         self.check()
 
     def check(self) -> None:

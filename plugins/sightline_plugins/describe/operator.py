@@ -53,7 +53,7 @@ class Describer(Operator):
         self._tracks = Tracks(element) if element.about == "tracks" else None
         self._segments = Segments(element, self._image) if element.about == "segments" else None
         self._is_remembering = element.frames > 1 and element.about in ("events", "alarms")
-        self._verifier = Verifier(site.element_id, clock=site.clock)
+        self._verifier = Verifier(site.element_id, clock=site.clock, wait_limit=site.wait_limit)
         self._held: dict[str, HeldAlarm] = {}
         """Alarms that are asked about, by the id of the question."""
         self._may_leave = element.images_leave_to() is None
@@ -99,7 +99,7 @@ class Describer(Operator):
     def drain(self) -> None:
         """Let the questions about files be answered, within the limit."""
         if not self._site.live:
-            self._asker.finish(self._element.finish / 1e9)
+            self._asker.finish(self._element.finish)
 
     def close(self) -> None:
         """Stop asking, and close the file. Alarms that could not go out before are reported."""

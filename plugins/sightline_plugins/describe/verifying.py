@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Condition
 from typing import Any
 
-from sightline.graph import AlarmCount, Clock
+from sightline.graph import AlarmCount, Clock, WaitLimit
 from sightline.graph.rule_options import CoolDowns, RuleOptions, Verify
 from sightline.media import Alarm, Batch, Event, Part, Stream
 from sightline.media.events import Scalar
@@ -68,9 +68,10 @@ class Verifier:
     that is refused silences nothing. The end of something goes out where its beginning did.
     """
 
-    def __init__(self, step: str, *, clock: Clock) -> None:
+    def __init__(self, step: str, *, clock: Clock, wait_limit: WaitLimit) -> None:
         self._step = step
         self._clock = clock
+        self._wait_limit = wait_limit
         self._changed = Condition()
         self._lanes: dict[tuple[str, str], _Lane] = {}
         """By name of the stream, and step and rule."""
@@ -181,11 +182,11 @@ class Verifier:
             for held in lane.held
             if held.outcome is None
         ]
-        return max(open_ones, default=0) - self._clock.monotonic_ns() if open_ones else 0
+        return self._wait_limit.limited(max(open_ones)) - self._clock.monotonic_ns() if open_ones else 0
 
     def _released(self, lane: _Lane, row: int, now_ns: int) -> Iterator[Event]:
         held = lane.held
-        while held and (held[0].outcome is not None or held[0].deadline_ns <= now_ns):
+        while held and (held[0].outcome is not None or self._wait_limit.limited(held[0].deadline_ns) <= now_ns):
             one = held.popleft()
             if one.outcome is None:
                 one.outcome = "unanswered"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from sightline_plugins.describe.database import read_answers
 from tests.integration.describe import chat_server
 from tests.integration.describe.chat_server import Behaviour, ChatServer, fails, running, says
 from tests.integration.describe.test_asking import Run, happening, without_events
+from tests.waiting import wait_until
 
 RULE = "zones-1.yard"
 
@@ -337,3 +339,41 @@ def test_what_goes_out_of_a_clip_is_what_was_confirmed(repository: Path, tmp_pat
     assert {event["track_id"] for event in found if event.get("direction") == "leave"} <= {
         event["track_id"] for event in entered
     }
+
+
+@pytest.mark.parametrize("about", ["alarms", "events"])
+def test_a_run_that_is_asked_to_stop_waits_for_no_answer(about: str, repository: Path, tmp_path: Path) -> None:
+    zone = {**ZONE, "verify": {"timeout": "1h"} if about == "alarms" else False}
+    with running(chat_server.stalls) as server:
+        pipeline = Pipeline(
+            sources={"gate": repository / "sample_videos" / "street.mp4"},
+            steps=[
+                {"detect": {"model": str(repository / "models" / "street.onnx")}},
+                "track",
+                {"zones": {"yard": zone}},
+                describing(server.url, about=about, finish="1h", timeout="1h"),
+                {"jsonl": "{stream}.jsonl"},
+            ],
+            outputs=tmp_path,
+        )
+        pipeline.start()
+        try:
+            wait_until(lambda: len(server.requests) > 0)
+            pipeline.stop()
+            ending = Thread(target=pipeline.wait)
+            ending.start()
+            ending.join(60)
+            assert not ending.is_alive()
+        finally:
+            pipeline.abort()
+
+    report = pipeline.report
+    assert report is not None
+    counts = report.totals["describe-1"]["gate"]
+    assert counts["asked"] == counts["unanswered"] > 0
+    if about == "alarms":
+        assert counts["verified"][RULE]["unanswered"] == counts["asked"]
+    lines = [json.loads(line) for line in (tmp_path / "gate.jsonl").read_text().splitlines()]
+    assert len(lines) == report.frames
+    sent = [event for line in lines for event in line.get("events", ()) if event.get("verified") == "unanswered"]
+    assert len(sent) == (counts["asked"] if about == "alarms" else 0)

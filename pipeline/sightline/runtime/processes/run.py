@@ -40,7 +40,7 @@ from sightline.runtime.processes.spare import Spare
 from sightline.runtime.processes.stats import ProcessStats
 from sightline.runtime.processes.streams import RunStreams
 from sightline.runtime.processes.worker import WorkerProcess
-from sightline.runtime.run import STOP_LINGER_NS, TELEMETRY_SECONDS, BatchListener, Run
+from sightline.runtime.run import TELEMETRY_SECONDS, BatchListener, Run
 from sightline.runtime.scheduling.element_totals import Failures
 from sightline.runtime.scheduling.lanes import Rebuilt
 from sightline.runtime.scheduling.rule_findings import EventListener
@@ -181,7 +181,7 @@ class ProcessRunner(Run):
     def stop(self) -> None:
         """End all sources, finish what is under way, and close all outputs."""
         self._stopping.set()
-        self._outbox.linger(at_most_ns=STOP_LINGER_NS)
+        self._limit_waiting()
         for share in self.shares:
             share.stop()
 
@@ -189,7 +189,7 @@ class ProcessRunner(Run):
         """End everything now: workers that do not end within seconds are killed."""
         self._is_aborted = True
         self._stopping.set()
-        self._outbox.linger(at_most_ns=0)
+        self._limit_waiting(within_ns=0)
         for share in self.shares:
             share.abort()
 
@@ -439,6 +439,7 @@ class ProcessRunner(Run):
             live=self._is_live,
             outbox=self._outbox,
             mounts=self._mounts,
+            wait_limit=self._wait_limit,
         )
 
     def _ask_first(self, name: str) -> Any:
