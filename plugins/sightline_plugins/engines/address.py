@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, StringConstraints, ValidationInfo
 from sightline.errors import ConfigurationError, ModelError
 from sightline.graph.fields import BASE_FOLDER, InputPath, Reach, is_there, is_url
 from sightline.graph.wording import suggest
-from sightline_plugins.store.record import SCHEME
+from sightline_plugins.store.record import ENCODER_TASK, SCHEME
 
 _FORM = r"^(grpc|http)://([^/?#@\s]+:\d{1,5})/([^/?#\s]+)(?:/(\d+))?$"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -52,7 +52,10 @@ def _stored(text: str) -> Path:
     from sightline_plugins.store import Store
 
     try:
-        return Store().usable(text).model
+        stored = Store().usable(text)
+        if stored.record.task == ENCODER_TASK:
+            raise ModelError(f"{stored.reference} is a pair of encoders: it is used with `{stored.record.usage}`")
+        return stored.model
     except (ConfigurationError, ModelError) as error:
         raise ValueError(str(error)) from error
 

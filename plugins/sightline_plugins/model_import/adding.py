@@ -55,7 +55,7 @@ def add_package(
     with store.adding() as folder:
         model = folder / f"{chosen}.onnx"
         try:
-            _copy(package.model, model, sha256=sha256)
+            copy_model(package.model, model, sha256=sha256)
             _write_card(model.with_suffix(".yaml"), card, about=f"{chosen}, added from {package.model.name}")
         except OSError as error:
             raise output_error(store.folder / chosen, error, doing="write") from error
@@ -93,7 +93,7 @@ def _card(package: ModelPackage, settings: Mapping[str, Any]) -> dict[str, Any]:
     return card
 
 
-def _copy(source: Path, target: Path, *, sha256: str | None) -> None:
+def copy_model(source: Path, target: Path, *, sha256: str | None) -> None:
     """Copy a model with the files that hold its weights. Raises OSError, and ModelError for another digest."""
     shutil.copyfile(source, target)
     if sha256 is not None:

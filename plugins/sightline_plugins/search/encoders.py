@@ -17,14 +17,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.errors import MissingExtra, ModelError
+from sightline.errors import ConfigurationError, MissingExtra, ModelError
 from sightline_plugins.engines.protocol import Engine, TensorSpec, say_nothing
+from sightline_plugins.store.record import ENCODER_TASK, SCHEME
 
 Image = npt.NDArray[np.uint8]
 Vector = npt.NDArray[np.float32]
 
 IMAGE_MODEL, TEXT_MODEL = "vision_model.onnx", "text_model.onnx"
 PREPROCESSING, TOKENIZER, TOKENIZER_CONFIG = "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"
+MODEL_PLACES = (".", "onnx")
+"""Where the models of a folder lie."""
 _MOST_TOKENS = 77
 _LARGEST_SIDE = 1024
 _MOST_JSON_BYTES = 64_000_000
@@ -114,6 +117,21 @@ class EncoderFolder:
         return digest.hexdigest()[:32]
 
 
+def encoder_folder(named: str | Path) -> Path:
+    """Return the folder of a pair, which may be named as one of the store: `store:clip@1`.
+
+    Raises ConfigurationError for a name that is not there or no pair, and ModelError for one that is damaged.
+    """
+    if not isinstance(named, str) or not named.startswith(SCHEME):
+        return Path(named)
+    from sightline_plugins.store import Store
+
+    stored = Store().usable(named)
+    if stored.record.task != ENCODER_TASK:
+        raise ConfigurationError(f"{stored.reference} is no pair of encoders: it is used with `{stored.record.usage}`")
+    return stored.folder
+
+
 class ImageEncoder:
     """Encodes images. One thread uses it; close it when done."""
 
@@ -125,6 +143,11 @@ class ImageEncoder:
         if spec.dtype != np.float32 or len(spec.shape) != 4:
             raise ModelError(f"{files.image_model}: the input must be pixel_values float32 (N, 3, H, W), not {spec}")
         self._output = _output(self._engine, files.image_model, names=_IMAGE_OUTPUTS)
+
+    @property
+    def engine_name(self) -> str:
+        """What runs the network."""
+        return self._engine.name
 
     def encode(self, rgb: Image) -> Vector:
         """Return the vector (D,) of an image (height, width, 3), RGB. Raises ModelError where it has none."""
@@ -192,9 +215,9 @@ def _open(path: Path, *, warn: Callable[[str], None]) -> Engine:
 
 
 def _model_in(folder: Path, name: str) -> Path:
-    for path in (folder / name, folder / "onnx" / name):
-        if path.is_file():
-            return path
+    for place in MODEL_PLACES:
+        if (folder / place / name).is_file():
+            return folder / place / name
     raise ModelError(
         f"{folder} lacks {name}: an encoder is two ONNX files, {IMAGE_MODEL} and {TEXT_MODEL}, as Optimum exports them"
     )

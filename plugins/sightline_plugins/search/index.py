@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field
 
-from sightline.errors import ModelError
+from sightline.errors import ConfigurationError, ModelError
 from sightline.graph import Capability, CheckContext, Element, OutputPath, Problem, Site, Threading
 from sightline.graph.described import Described
 from sightline.graph.fields import InputPath
@@ -16,6 +16,7 @@ from sightline.graph.fields import Size as Bytes
 from sightline.graph.references import Named
 from sightline.media.time import Duration
 from sightline_plugins.sinks.files import path_problems
+from sightline_plugins.store.record import SCHEME
 
 if TYPE_CHECKING:
     from sightline.graph import Outputs
@@ -36,6 +37,18 @@ class KeepTracks(Described):
 
 def _as_tuple(value: object) -> object:
     return (value,) if isinstance(value, str) else value
+
+
+def _found(value: object) -> object:
+    """Return the folder of a pair that is named as one of the store."""
+    if not isinstance(value, str) or not value.startswith(SCHEME):
+        return value
+    from sightline_plugins.search.encoders import encoder_folder
+
+    try:
+        return encoder_folder(value)
+    except (ConfigurationError, ModelError) as error:
+        raise ValueError(str(error)) from error
 
 
 class SearchIndex(Element):
@@ -65,9 +78,9 @@ class SearchIndex(Element):
 
     path: OutputPath
     """The file, an SQLite database, for all streams. One that an earlier run has written is continued."""
-    encoder: InputPath
+    encoder: Annotated[InputPath, BeforeValidator(_found)]
     """The folder of a pair of encoders: `vision_model.onnx`, `text_model.onnx`, `preprocessor_config.json` and
-    `tokenizer.json`, as CLIP, SigLIP and MobileCLIP are exported."""
+    `tokenizer.json`, as CLIP, SigLIP and MobileCLIP are exported; or one of the store, as `store:clip@1`."""
     classes: Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None = None
     """Labels of the objects that are kept; all when not given."""
     min_size: Annotated[float, Field(gt=0, le=4096)] = 16.0
@@ -96,11 +109,15 @@ class SearchIndex(Element):
     def check(self, context: CheckContext) -> Iterator[Problem]:
         """Check that the encoder is one, and that the file can be written."""
         from sightline_plugins.search.encoders import EncoderFolder
+        from sightline_plugins.store import stored_model
 
         try:
-            EncoderFolder.at(self.encoder)
+            stored = stored_model(EncoderFolder.at(self.encoder).image_model)
         except ModelError as error:
             yield Problem(str(error), ("encoder",))
+        else:
+            if stored is not None and stored.damage is not None:
+                yield Problem(stored.damage, ("encoder",))
         if self.path == "-":
             yield Problem("a database cannot be written to standard output: name a file", ("path",))
         elif "{" in self.path:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sightline.errors import ConfigurationError, ModelError
 from sightline.graph.track_search import FoundTrack, SearchResult, TrackQuery
 from sightline_plugins.search.database import EncoderMark, forget, names, open_index, read_mark
-from sightline_plugins.search.encoders import EncoderFolder, ImageEncoder, TextEncoder
+from sightline_plugins.search.encoders import EncoderFolder, ImageEncoder, TextEncoder, encoder_folder
 from sightline_plugins.search.query import understand
 from sightline_plugins.search.vectors import UNKNOWN_TIME, Mask, TrackVectors
 
@@ -36,8 +36,9 @@ def search(path: str | Path, text: str = "", **options: Any) -> SearchResult:
 class TrackSearch:
     """An index that is open for searching. One thread uses it.
 
-    `encoder` is the folder of its encoder; None where it lies where the pipeline had it. Models are opened when they
-    are needed first. `load` keeps all vectors in memory, for many searches; else each reads those that fit its filters.
+    `encoder` is the folder of its encoder, or its name in the store; None where it lies where the pipeline had it.
+    Models are opened when they are needed first. `load` keeps all vectors in memory, for many searches; else each reads
+    those that fit its filters.
 
     ```python
     with TrackSearch("out/tracks.db") as index:
@@ -47,11 +48,11 @@ class TrackSearch:
     """
 
     def __init__(self, path: str | Path, *, encoder: str | Path | None = None) -> None:
-        """Raises ConfigurationError for a file that is missing or no index."""
+        """Raises ConfigurationError for a file that is missing or no index, and for a name that is not in the store."""
         self.path = Path(path)
         self._connection = open_index(self.path)
         self._mark = read_mark(self._connection, self.path)
-        self._folder = None if encoder is None else Path(encoder)
+        self._folder = None if encoder is None else encoder_folder(encoder)
         self._files: EncoderFolder | None = None
         self._text_encoder: TextEncoder | None = None
         self._image_encoder: ImageEncoder | None = None

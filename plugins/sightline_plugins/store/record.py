@@ -14,6 +14,8 @@ from sightline.errors import ConfigurationError, ModelError
 
 RECORD_FILE = "model.json"
 SCHEME = "store:"
+ENCODER_TASK = "search_index"
+"""The step that a pair of encoders is for; others run a model."""
 _FORMAT = 1
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _VERSION = re.compile(r"(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8})){0,4}")
@@ -81,7 +83,7 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a model came from: in which form it was added, and the path or address of it."""
 
-    kind: Literal["onnx", "deepstream", "ultralytics", "huggingface", "triton", "tao", "catalogue"]
+    kind: Literal["onnx", "deepstream", "ultralytics", "huggingface", "triton", "tao", "catalogue", "encoders"]
     place: str
 
 
@@ -144,6 +146,12 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     def reference(self) -> Reference:
         """The name and version that pipelines use."""
         return Reference(self.name, self.version)
+
+    @property
+    def usage(self) -> str:
+        """The step that uses it, as it stands in a pipeline."""
+        key = "encoder" if self.task == ENCODER_TASK else "model"
+        return f"{self.task}: {{{key}: {self.reference}}}"
 
     @property
     def model_sha256(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,9 @@ import pytest
 
 from sightline import Pipeline
 from sightline.cli.main import execute
-from sightline_plugins import Detect
+from sightline.errors import ConfigurationError
+from sightline_plugins import Detect, SearchIndex
+from sightline_plugins.search import TrackSearch
 from sightline_plugins.store import Store
 
 STREET = "models/street.onnx"
@@ -216,3 +219,40 @@ def test_weights_in_files_of_their_own_come_along(store: Store, repository: Path
     assert added.returncode == 0, added.stderr
     assert sorted(store.find("apart").record.files) == ["apart.data", "apart.onnx", "apart.yaml"]
     assert models("verify", "--run").returncode == 0
+
+
+def test_a_pair_of_encoders_is_used_by_its_name(store: Store, repository: Path, tmp_path: Path) -> None:
+    added = models("add", repository / "models" / "search", "--name", "words", "--licence", "Apache-2.0")
+    again = models("add", repository / "models" / "search", "--name", "words", "--licence", "Apache-2.0")
+    street = repository / "sample_videos" / "street.mp4"
+    detect = {"detect": {"model": str(repository / STREET)}}
+    keep = {"search_index": {"path": "tracks.db", "encoder": "store:words@1", "least": "0s"}}
+    Pipeline(sources={"street": str(street)}, steps=[detect, "track", keep], outputs=tmp_path).run(frames=30)
+
+    assert added.returncode == 0, added.stderr
+    assert "use it with `search_index: {encoder: store:words@1}`" in added.stdout
+    assert "images and texts become vectors of 64 numbers" in added.stdout
+    assert "was there: the same files" in again.stdout
+    with TrackSearch(tmp_path / "tracks.db", encoder="store:words") as index:
+        assert index.search("red car", count=1).tracks
+    with pytest.raises(ConfigurationError, match="words@1 is a pair of encoders: it is used with"):
+        Detect(model="store:words")
+    models("add", repository / STREET)
+    with pytest.raises(ConfigurationError, match="street@1 is no pair of encoders: it is used with `detect"):
+        SearchIndex(path="tracks.db", encoder="store:street")
+    assert models("verify", "words").returncode == 0
+
+
+def test_what_is_no_pair_is_refused(store: Store, repository: Path, tmp_path: Path) -> None:
+    pair = tmp_path / "pair"
+    shutil.copytree(repository / "models" / "search", pair)
+    assert "--set is for keys of a card" in refusal(store, pair, "--set", "head=yolox")
+    assert "is another file than --sha256 names" in refusal(store, pair, "--sha256", "0" * 64)
+    text = onnx.load(pair / "text_model.onnx")
+    text.graph.node.append(onnx.helper.make_node("Concat", ["text_embeds"] * 2, ["pooler_output"], axis=1))
+    longer = onnx.helper.make_tensor_value_info("pooler_output", onnx.TensorProto.FLOAT, (None, 128))
+    text.graph.output[0].CopyFrom(longer)
+    onnx.save(text, pair / "text_model.onnx")
+    assert f"{pair} is no pair: images become vectors of 64 numbers, and texts of 128" in refusal(store, pair)
+    (pair / "tokenizer.json").unlink()
+    assert "lacks tokenizer.json" in refusal(store, pair)

@@ -52,16 +52,27 @@ def add(
     onnx/model.onnx); a model of a Triton repository (config.pbtxt, 1/model.onnx); or the folder of an export of TAO
     (nvinfer_config.txt, labels.txt). Each becomes a model with a card, and what could not be taken over is listed.
 
+    PATH may also be a pair of encoders for `search_index: {encoder: store:NAME}`: a folder with vision_model.onnx,
+    text_model.onnx, preprocessor_config.json and tokenizer.json.
+
     The model is copied, its card is compared with its graph, and the network runs once on an image of noise. A file
     that is torn, a card that is not true or a full disk is one error, and nothing of the model is in the store. A
     version never changes; the same files again are the version that is there.
     """
+    from sightline.errors import ConfigurationError
     from sightline_plugins.model_import.adding import add_package, known_digest
+    from sightline_plugins.model_import.encoders import add_encoder, is_encoder
     from sightline_plugins.model_import.find import read_package
 
-    given = {**parse_settings(settings), **({} if licence is None else {"licence": licence})}
     store = store_of(store_folder)
     digest = None if sha256 is None else known_digest(sha256)
+    if is_encoder(path):
+        if settings:
+            raise ConfigurationError("--set is for keys of a card, and a pair of encoders has none")
+        pair = add_encoder(path, store, name=name, version=version, licence=licence, sha256=digest)
+        click.echo("\n".join(_told(pair, store)))
+        return
+    given = {**parse_settings(settings), **({} if licence is None else {"licence": licence})}
     package = read_package(path)
     added = add_package(package, store, name=name, version=version, settings=given, sha256=digest)
     click.echo("\n".join(_told(added, store)))
@@ -91,6 +102,6 @@ def _told(added: Added, store: Store) -> Iterator[str]:
     if record.not_taken_over:
         yield "  not taken over"
         yield from (f"    - {text}" for text in record.not_taken_over)
-    yield f"  use it with `{judged.task}: {{model: {record.reference}}}`" + (
+    yield f"  use it with `{record.usage}`" + (
         "" if store.folder == Store().folder else f" and SIGHTLINE_MODELS={store.folder}"
     )

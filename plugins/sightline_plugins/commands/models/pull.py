@@ -112,7 +112,7 @@ def _pull_stored(names: tuple[str, ...], *, origin: str, stall_timeout: float) -
             click.echo(f"{record.reference} is here: {stored.model}")
             continue
         click.echo(f"{record.reference}: {stored.model} (licence: {record.licence or 'not stated'})")
-        click.echo(f"  use it with `{record.task}: {{model: {record.reference}}}`")
+        click.echo(f"  use it with `{record.usage}`")
 
 
 def _pull(name: str, *, folder: Path | None, accepted: bool, stall_timeout: float) -> None:

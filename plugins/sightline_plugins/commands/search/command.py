@@ -40,7 +40,9 @@ Examples:
 @click.option("--since", type=click.DateTime(), help="Only tracks that were there after this time of day.")
 @click.option("--until", type=click.DateTime(), help="Only tracks that were there before this time of day.")
 @click.option("--timezone", metavar="ZONE", help="Of all times, such as Europe/Berlin. Default: this machine's.")
-@click.option("--encoder", type=_FOLDER, help="The encoder, if it is not where the pipeline had it.")
+@click.option(
+    "--encoder", metavar="FOLDER", help="The encoder (or store:NAME), if it is not where the pipeline had it."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--images", type=_FOLDER, help="Write the image of each track that is found into this folder.")
 @click.option("--montage", type=_FILE, help="Draw the images of the tracks that are found side by side (.jpg, .png).")
@@ -57,7 +59,7 @@ def command(
     since: datetime | None,
     until: datetime | None,
     timezone: str | None,
-    encoder: Path | None,
+    encoder: str | None,
     as_json: bool,
     images: Path | None,
     montage: Path | None,
