@@ -150,7 +150,7 @@ def vectors(arguments: argparse.Namespace) -> None:
     numbers = np.arange(count)
     tracks = TrackVectors(
         numbers, numbers, numbers + 5, (numbers % 10).astype(np.int32), (numbers // 7 % 6).astype(np.int32),
-        tuple(map(str, range(10))), tuple("abcdef"), codes, factors,
+        tuple(map(str, range(10))), tuple("abcdef"), (numbers % 5 - 1).astype(np.int8), codes, factors,
     )  # fmt: skip
     filters: Mapping[str, Mapping[str, object]] = {
         "no filter": {},

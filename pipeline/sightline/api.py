@@ -618,6 +618,10 @@ class Understood(BaseModel):
     since: str | None = Field(description="RFC 3339.")
     until: str | None
     daily: list[str] | None = Field(description="A part of every day: two times such as `22:00`.")
+    direction: str | None = Field(
+        description="`away`, `towards`, `left` or `right`, as the camera sees it: tracks that are known to head"
+        " elsewhere are left out."
+    )
     text: str = Field(description="All of it in one line.")
 
 
@@ -640,6 +644,10 @@ class TrackFound(BaseModel):
     end_seconds: float
     frame: int = Field(description="The frame with the best image of it, from 0.")
     box: BoxXyxy = Field(description="Its box on that frame, in pixels.")
+    direction: str | None = Field(
+        description="Where it headed as the camera sees it: `away`, `towards`, `left` or `right`; null where it stood,"
+        " or was seen whole too seldom."
+    )
     image: str | None = Field(description="Where its image is (JPEG); null where there is none, or it is withheld.")
 
 

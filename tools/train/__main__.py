@@ -176,7 +176,8 @@ def search_samples(folder: Path, scenes: int, posed: int, processes: int) -> Non
 @click.option("--model", type=FOLDER, default=Path("models/search"), show_default=True, help="The folder of the pair.")
 @click.option("--minutes", type=click.FloatRange(min=0.1), default=13.0, show_default=True)
 @click.option("--text-only", is_flag=True, help="Keep the image encoder that is there: for other words, in less time.")
-def search(folder: Path, model: Path, minutes: float, text_only: bool) -> None:
+@click.option("--resume", is_flag=True, help="Start from the pair that is there.")
+def search(folder: Path, model: Path, minutes: float, text_only: bool, resume: bool) -> None:
     """Train the encoders for search in words on one core and write them as ONNX."""
     import torch
 
@@ -184,8 +185,11 @@ def search(folder: Path, model: Path, minutes: float, text_only: bool) -> None:
     from tools.train.search import fit_pair, fit_text
 
     torch.set_num_threads(1)
-    fit = fit_text if text_only else fit_pair
-    fit(samples.load(folder), folder=model, minutes=minutes)
+    crops = samples.load(folder)
+    if text_only:
+        fit_text(crops, folder=model, minutes=minutes)
+    else:
+        fit_pair(crops, folder=model, minutes=minutes, resume=resume)
 
 
 if __name__ == "__main__":

@@ -21,37 +21,50 @@ from torch import Tensor, nn
 
 from sightline_plugins.search.encoders import EncoderFolder
 from sightline_plugins.search.encoders import ImageEncoder as SearchedImages
+from tools.train.search_attributes import Attributes
 from tools.train.search_captions import UNKNOWN, DescribedCrops, caption_of, vocabulary, words_of
-from tools.train.search_samples import CROP_PX, Crops
+from tools.train.search_samples import CROP_PX, Crops, with_mirrored
 
 DIMENSIONS = 64
+FEATURES = 160
 WORD_DIMENSIONS = 96
 OPSET = 17
 MAX_WORDS = 77
 IMAGE_FILE, TEXT_FILE = "vision_model.onnx", "text_model.onnx"
 _BATCH = 96
 _FEW_WORDS = 24
+_OWN_WEIGHT = 10.0
+"""Of what the image encoder is asked about each crop, beside the captions."""
 
 
 class ImageEncoder(nn.Module):
-    """Five convolutions, the means of four quarters, a linear layer."""
+    """Six convolutions, the means of four quarters, two linear layers."""
 
     def __init__(self) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        for inputs, outputs, stride in ((3, 24, 2), (24, 40, 2), (40, 64, 2), (64, 64, 1), (64, 96, 2)):
+        for inputs, outputs, stride in ((3, 24, 2), (24, 40, 2), (40, 40, 1), (40, 72, 2), (72, 72, 1), (72, 112, 2)):
             layers += [
                 nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
                 nn.BatchNorm2d(outputs),
                 nn.ReLU(inplace=True),
             ]
         self.body = nn.Sequential(*layers)
-        self.head = nn.Linear(96 * 4, DIMENSIONS)
+        self.hidden = nn.Linear(112 * 4, FEATURES)
+        self.head = nn.Linear(FEATURES, DIMENSIONS)
+
+    def features(self, pixel_values: Tensor) -> Tensor:
+        """Crops (N, 3, 64, 64), -1 to 1, to features (N, `FEATURES`)."""
+        quarters = nn.functional.avg_pool2d(self.body(pixel_values), 2).flatten(1)
+        return torch.relu(self.hidden(quarters))
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Crops (N, 3, 64, 64), -1 to 1, to unit vectors (N, 64)."""
-        quarters = nn.functional.avg_pool2d(self.body(pixel_values), 2).flatten(1)
-        return nn.functional.normalize(self.head(quarters), dim=1)
+        return self.vectors(self.features(pixel_values))
+
+    def vectors(self, features: Tensor) -> Tensor:
+        """Features to unit vectors (N, 64)."""
+        return nn.functional.normalize(self.head(features), dim=1)
 
 
 class TextEncoder(nn.Module):
@@ -73,16 +86,25 @@ class TextEncoder(nn.Module):
         return nn.functional.normalize(self.head(torch.relu(self.hidden(mean))), dim=1)
 
 
-def fit_pair(crops: Crops, *, folder: Path, minutes: float, seed: int = 5) -> None:
-    """Train both encoders for so many minutes and write them with their tokenizer and preprocessing."""
+def fit_pair(crops: Crops, *, folder: Path, minutes: float, resume: bool = False, seed: int = 5) -> None:
+    """Train both encoders for so many minutes and write them with their tokenizer and preprocessing; with `resume`, go
+    on from those that are in the folder.
+    """
     torch.manual_seed(seed)
-    image = ImageEncoder()
+    crops = with_mirrored(crops)
+    image, start = ImageEncoder(), None
+    if resume:
+        _take_weights(image, folder / IMAGE_FILE, crops=crops)
+        start = _weights(folder / TEXT_FILE)
+    attributes = Attributes(crops.described, width=FEATURES)
     image.train()
 
-    def vectors(rows: npt.NDArray[np.int64], rng: np.random.Generator) -> Tensor:
-        return image(_augmented(crops.images[rows], rng=rng))
+    def vectors(rows: npt.NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        features = image.features(_augmented(crops.images[rows], rng=rng))
+        return image.vectors(features), attributes(features, rows)
 
-    text = _fit(crops, vectors=vectors, parameters=image.parameters(), minutes=minutes, seed=seed)
+    learned = (*image.parameters(), *attributes.parameters())
+    text = _fit(crops, vectors=vectors, parameters=learned, minutes=minutes, seed=seed, start=start)
     folder.mkdir(parents=True, exist_ok=True)
     _write_image(image.eval(), folder=folder)
     _write_text(text, folder=folder)
@@ -100,13 +122,36 @@ def fit_text(crops: Crops, *, folder: Path, minutes: float, seed: int = 5) -> No
     encoder.close()
     print(f"{len(known)} crops encoded", flush=True)
 
-    def vectors(rows: npt.NDArray[np.int64], rng: np.random.Generator) -> Tensor:
+    def vectors(rows: npt.NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         del rng
-        return known[torch.from_numpy(rows)]
+        return known[torch.from_numpy(rows)], torch.zeros(())
 
     start = _weights(files.text_model)
     fit = partial(_fit, crops, vectors=vectors, parameters=(), minutes=minutes, seed=seed, images_of_caption=4)
     _write_text(fit(start=start), folder=folder)
+
+
+@torch.no_grad()
+def _take_weights(image: ImageEncoder, path: Path, *, crops: Crops) -> None:
+    """Let an image encoder continue as it was exported. There, each normalisation is part of its convolution; it is
+    taken out again so that it does nothing on average: it scales by the deviations of some crops and adds their means.
+    """
+    given = {one.name: torch.tensor(onnx.numpy_helper.to_array(one)) for one in onnx.load(path).graph.initializer}
+    plain = image.state_dict()
+    image.load_state_dict({**plain, **{name: value for name, value in given.items() if name in plain}})
+    folded = iter([value for name, value in given.items() if name not in plain])
+    rng = np.random.default_rng(0)
+    seen = _augmented(crops.images[rng.integers(len(crops.images), size=4 * _BATCH)], rng=rng)
+    for layer in image.body:
+        if isinstance(layer, nn.Conv2d):
+            layer.weight.copy_(next(folded))
+        elif isinstance(layer, nn.BatchNorm2d):
+            variance, mean = torch.var_mean(seen, dim=(0, 2, 3), correction=0)
+            layer.running_mean, layer.running_var = mean, variance
+            layer.weight.copy_((variance + layer.eps).sqrt())
+            layer.bias.copy_(next(folded) + mean)
+            layer.eval()
+        seen = layer(seen)
 
 
 def _weights(path: Path) -> dict[str, Tensor] | None:
@@ -122,7 +167,7 @@ def _weights(path: Path) -> dict[str, Tensor] | None:
 def _fit(
     crops: Crops,
     *,
-    vectors: Callable[[npt.NDArray[np.int64], np.random.Generator], Tensor],
+    vectors: Callable[[npt.NDArray[np.int64], np.random.Generator], tuple[Tensor, Tensor]],
     parameters: Iterable[nn.Parameter],
     minutes: float,
     seed: int,
@@ -131,7 +176,8 @@ def _fit(
 ) -> TextEncoder:
     """Train a text encoder, and what else has these parameters, so that true captions are near the vectors of crops.
 
-    Each caption is compared with `images_of_caption` times as many crops as a batch has captions.
+    `vectors` returns those of rows of crops, and a loss of its own. Each caption is compared with `images_of_caption`
+    times as many crops as a batch has captions.
     """
     rng = np.random.default_rng([seed, 62])
     words = {word: number for number, word in enumerate(vocabulary())}
@@ -150,16 +196,18 @@ def _fit(
         captions = [caption_of(crops.described[row], rng=rng) for row in rows[:_BATCH]]
         truth = torch.from_numpy(np.stack([described.fitting(caption, rows) for caption in captions]))
         sentences = text(*_numbered([caption.text for caption in captions], words))
-        logits = sentences @ vectors(rows, rng).T * scale.exp() + shift
+        images, own_loss = vectors(rows, rng)
+        logits = sentences @ images.T * scale.exp() + shift
         signs = truth.float() * 2 - 1
         weights = torch.where(truth, (~truth).sum() / truth.sum().clamp(min=1) * 0.25, 1.0)
         loss = -(nn.functional.logsigmoid(logits * signs) * weights).sum() / _BATCH
         optimiser.zero_grad(set_to_none=True)
-        torch.autograd.backward([loss])
+        torch.autograd.backward([loss + _OWN_WEIGHT * own_loss])
         optimiser.step()
         step, mean_loss = step + 1, 0.98 * mean_loss + 0.02 * float(loss.detach())
         if step % 200 == 0:
-            print(f"step {step}, {passed:.0%} of the time, loss {mean_loss / (1 - 0.98**step):.3f}", flush=True)
+            told = f"loss {mean_loss / (1 - 0.98**step):.3f} and {float(own_loss.detach()):.3f}"
+            print(f"step {step}, {passed:.0%} of the time, {told}", flush=True)
     text.eval()
     return text
 

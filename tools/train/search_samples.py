@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -154,6 +154,13 @@ def load(folder: Path) -> Crops:
             images.append(stored["images"])
             described += [Described(**row) for row in json.loads(str(stored["described"]))]
     return Crops(np.concatenate(images), tuple(described))
+
+
+def with_mirrored(crops: Crops) -> Crops:
+    """The crops, and each of them mirrored: what heads left then heads right."""
+    turned = {"left": "right", "right": "left"}
+    mirrored = [replace(what, heading=turned.get(what.heading, what.heading)) for what in crops.described]
+    return Crops(np.concatenate((crops.images, crops.images[:, :, ::-1])), (*crops.described, *mirrored))
 
 
 def _render_one(folder: Path, posed: int, seed: int) -> int:

@@ -19,7 +19,8 @@ class TrackQuery:
     """What a text was understood as. `words` is for the text encoder; `streams` and `labels` are None where any will
     do.
 
-    `daily` is a part of every day, in the zone of `zone_of`.
+    `daily` is a part of every day, in the zone of `zone_of`. `direction` (`away`, `towards`, `left`, `right`, as the
+    camera sees it) leaves out tracks that are known to head elsewhere.
     """
 
     words: str
@@ -29,6 +30,7 @@ class TrackQuery:
     until: datetime | None = None
     daily: tuple[time, time] | None = None
     zone_of: datetime | None = None
+    direction: str | None = None
 
     @property
     def has_time(self) -> bool:
@@ -47,6 +49,8 @@ class TrackQuery:
             parts.append(f"time {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} ({zone})")
         if self.daily is not None:
             parts.append(f"time {self.daily[0]:%H:%M} to {self.daily[1]:%H:%M} of every day ({zone})")
+        if self.direction is not None:
+            parts.append(f"direction {self.direction}")
         if self.words:
             parts.append(f'words "{self.words}"')
         return "; ".join(parts) or "everything"
@@ -57,8 +61,9 @@ class FoundTrack:
     """A track that was found. `score` is the cosine of its vector and what was searched for, None without words.
 
     `start_seconds` and `end_seconds` are in the stream's own time; `start` and `end` are times of day, None where they
-    are not known, and `added` is when it was last written. `xyxy` is its box in `frame`, in pixels; `image` a JPEG of
-    it, if the index keeps images.
+    are not known, and `added` is when it was last written. `xyxy` is its box in `frame`, in pixels; `direction` is
+    where it headed as the camera sees it, None where that is not known; `image` a JPEG of it, if the index keeps
+    images.
     """
 
     id: int
@@ -75,6 +80,7 @@ class FoundTrack:
     end: datetime | None
     added: datetime
     xyxy: tuple[float, float, float, float]
+    direction: str | None
     attributes: Mapping[str, Any]
     image: bytes | None
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sightline.errors import ConfigurationError, OutputError
 from sightline.graph.ownership import SQLITE_APPLICATION_ID
 
-VERSION = 1
+VERSION = 2
 """The version of the schema, in the table `about`."""
 _USER_VERSION = 1001
 """Such that the step `sqlite` takes the file for none of its own."""
@@ -29,14 +29,16 @@ CREATE TABLE about (version INTEGER NOT NULL, encoder TEXT NOT NULL, digest TEXT
 CREATE TABLE tracks (id INTEGER PRIMARY KEY, pipeline TEXT NOT NULL, stream TEXT NOT NULL, track_id INTEGER NOT NULL,
     label TEXT NOT NULL, confidence REAL NOT NULL, frame INTEGER NOT NULL, start_pts_ns INTEGER NOT NULL,
     end_pts_ns INTEGER NOT NULL, start_ns INTEGER, end_ns INTEGER, x1 REAL NOT NULL, y1 REAL NOT NULL, x2 REAL NOT NULL,
-    y2 REAL NOT NULL, attributes TEXT, added_ns INTEGER NOT NULL, factor REAL NOT NULL, vector BLOB NOT NULL,
+    y2 REAL NOT NULL, direction TEXT,
+    attributes TEXT, added_ns INTEGER NOT NULL, factor REAL NOT NULL, vector BLOB NOT NULL,
     image BLOB);
 CREATE INDEX tracks_by_time ON tracks (start_ns);
 CREATE INDEX tracks_by_age ON tracks (added_ns)
 """
 _COLUMNS = (
     "pipeline", "stream", "track_id", "label", "confidence", "frame", "start_pts_ns", "end_pts_ns", "start_ns",
-    "end_ns", "x1", "y1", "x2", "y2", "attributes", "added_ns", "factor", "vector", "image",
+    "end_ns", "x1", "y1", "x2", "y2", "direction", "attributes", "added_ns", "factor", "vector",
+    "image",
 )  # fmt: skip
 _INSERT = f"INSERT INTO tracks ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - our own names
 _UPDATE = f"UPDATE tracks SET {', '.join(f'{name} = ?' for name in _COLUMNS)} WHERE id = ?"  # noqa: S608 - our own names
@@ -57,6 +59,7 @@ class EncoderMark:
 @dataclass(frozen=True, slots=True)
 class TrackEntry:
     """What a file holds of a track. Times of day are None where they are not known; `xyxy` is in pixels of `frame`.
+    `direction` is one of `motion.DIRECTIONS`, or None.
 
     `vector` (D,) has length 1. `image` is a JPEG of the object.
     """
@@ -72,6 +75,7 @@ class TrackEntry:
     start_ns: int | None
     end_ns: int | None
     xyxy: tuple[float, float, float, float]
+    direction: str | None
     attributes: Mapping[str, Any] | None
     added_ns: int
     vector: npt.NDArray[np.float32]
@@ -83,8 +87,8 @@ class TrackEntry:
         attributes = None if not self.attributes else json.dumps(self.attributes, ensure_ascii=False)
         return (
             self.pipeline, self.stream, self.track_id, self.label, self.confidence, self.frame, self.start_pts_ns,
-            self.end_pts_ns, self.start_ns, self.end_ns, *self.xyxy, attributes, self.added_ns, factor, codes.tobytes(),
-            self.image,
+            self.end_pts_ns, self.start_ns, self.end_ns, *self.xyxy, self.direction, attributes, self.added_ns, factor,
+            codes.tobytes(), self.image,
         )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from sightline_plugins.search.best_crop import BestCrop
 from sightline_plugins.search.database import EncoderMark, IndexFile, TrackEntry
 from sightline_plugins.search.encoders import EncoderFolder, ImageEncoder
 from sightline_plugins.search.index import SearchIndex
+from sightline_plugins.search.motion import Motion
 from sightline_plugins.sinks.files import Degradation
 from sightline_plugins.sinks.records import Attribute, attributes_of, frame_bounds
 
@@ -48,6 +49,7 @@ class _OpenTrack:
         "image",
         "labels",
         "last",
+        "motion",
         "row",
         "updates",
         "vector",
@@ -59,6 +61,7 @@ class _OpenTrack:
         self.labels: dict[str, int] = {}
         self.attributes: dict[str, dict[Attribute, int]] = {}
         self.crop = BestCrop()
+        self.motion = Motion()
         self.computed = 0
         """The version of the crop that the last vector is of."""
         self.vector: npt.NDArray[np.float32] | None = None
@@ -109,6 +112,7 @@ class Indexer(Sink):
                 vote(track.labels, labels[number])
                 for name, value in (attributes[number] or {}).items():
                     vote(track.attributes.setdefault(name, {}), value)
+                track.motion.add(boxes[number], size_wh=frame.size_wh, pts_ns=frame.pts_ns)
                 self._look(track, frame, tuple(boxes[number]), confidences[number], objects.xyxy[first:last])
                 if frame.pts_ns >= track.due_ns:
                     self._refresh(track, ids[number], frame.stream)
@@ -213,6 +217,7 @@ class Indexer(Sink):
             start_ns=start_ns,
             end_ns=end_ns,
             xyxy=crop.xyxy,
+            direction=track.motion.direction(),
             attributes={name: winner(values) for name, values in track.attributes.items()} or None,
             added_ns=self._site.clock.epoch_ns(),
             vector=track.vector,

@@ -1,4 +1,4 @@
-"""What a text asks for: stream names, labels and times become filters, and the rest is for the vector."""
+"""What a text asks for: stream names, labels, times and directions become filters, and the rest is for the vector."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sightline.graph.track_search import TrackQuery
 from sightline_plugins.search.moments import read_moments
+from sightline_plugins.search.motion import read_direction
 
 WORDS_OF_LABELS: dict[str, tuple[str, ...]] = {
     "person": ("people", "pedestrian", "somebody", "someone", "human", "walker", "man", "woman", "men", "women",
@@ -44,15 +45,10 @@ def understand(
     if moments.daily is None or has_times:
         rest = moments.rest
     daily = moments.daily if has_times else None
-    return TrackQuery(
-        rest,
-        tuple(found_streams) or None,
-        tuple(_labels(rest, labels)) or None,
-        moments.since,
-        moments.until,
-        daily,
-        now,
-    )
+    found_labels = tuple(_labels(rest, labels)) or None
+    direction, rest = read_direction(rest)
+    since, until = moments.since, moments.until
+    return TrackQuery(rest, tuple(found_streams) or None, found_labels, since, until, daily, now, direction)
 
 
 def _streams(text: str, names: Sequence[str]) -> tuple[list[str], str]:

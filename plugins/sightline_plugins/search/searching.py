@@ -21,7 +21,7 @@ from sightline_plugins.search.vectors import UNKNOWN_TIME, Mask, TrackVectors
 
 _DETAILS = (
     "pipeline", "stream", "track_id", "label", "confidence", "frame", "start_pts_ns", "end_pts_ns", "start_ns",
-    "end_ns", "x1", "y1", "x2", "y2", "attributes", "added_ns", "image",
+    "end_ns", "x1", "y1", "x2", "y2", "direction", "attributes", "added_ns", "image",
 )  # fmt: skip
 _SECOND = 1_000_000_000
 _DAY_SECONDS = 86_400
@@ -120,6 +120,7 @@ class TrackSearch:
             query.until if until is None else until,
             query.daily,
             query.zone_of,
+            query.direction,
         )
         vector = self._vector(query.words, like, like_track)
         if vector is None and query.daily is None:
@@ -200,7 +201,11 @@ class TrackSearch:
             mask = np.ones(len(tracks.ids), np.bool_)
         else:
             mask = tracks.chosen(
-                streams=query.streams, labels=query.labels, since_ns=_ns(query.since), until_ns=_ns(query.until)
+                streams=query.streams,
+                labels=query.labels,
+                since_ns=_ns(query.since),
+                until_ns=_ns(query.until),
+                direction=query.direction,
             )
         if query.daily is not None and query.zone_of is not None:
             mask &= _in_part_of_day(tracks, query.daily, query.zone_of.tzinfo)
@@ -245,6 +250,7 @@ class TrackSearch:
             end=_moment(known["end_ns"], zone),
             added=datetime.fromtimestamp(known["added_ns"] / _SECOND, UTC).astimezone(zone),
             xyxy=(known["x1"], known["y1"], known["x2"], known["y2"]),
+            direction=known["direction"],
             attributes=json.loads(known["attributes"]) if known["attributes"] else {},
             image=known["image"],
         )
@@ -257,6 +263,9 @@ def condition(query: TrackQuery) -> tuple[str, tuple[Any, ...]]:
         if chosen is not None:
             parts.append(f"{column} IN ({', '.join('?' * len(chosen))})")
             values += chosen
+    if query.direction is not None:
+        parts.append("(direction IS NULL OR direction = ?)")
+        values.append(query.direction)
     if query.since is not None:
         parts.append("end_ns >= ?")
         values.append(_ns(query.since))
@@ -269,13 +278,13 @@ def condition(query: TrackQuery) -> tuple[str, tuple[Any, ...]]:
 def forget_tracks(path: str | Path, query: TrackQuery, *, ids: Sequence[int] | None = None) -> int:
     """Delete the tracks that fit the filters of a query, or those with these ids, for good; return how many.
 
-    Words do not choose what is deleted: a score is no certainty. Raises ConfigurationError for a query without a
-    filter, and OutputError.
+    Words and directions do not choose what is deleted: they are no certainty. Raises ConfigurationError for a query
+    without a filter, and OutputError.
     """
     if ids is not None:
         return forget(Path(path), where=f"id IN ({', '.join('?' * len(ids))})", values=tuple(ids))
     where, values = condition(query)
-    if where == "1" or query.words or query.daily is not None:
+    if where == "1" or query.words or query.daily is not None or query.direction is not None:
         raise ConfigurationError("say what to forget by stream, label and day alone, or by the ids of tracks")
     return forget(Path(path), where=where, values=values)
 

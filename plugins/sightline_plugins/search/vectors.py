@@ -17,12 +17,14 @@ import numpy.typing as npt
 
 from sightline.errors import MissingExtra
 from sightline_plugins.search.database import quantised
+from sightline_plugins.search.motion import DIRECTIONS
 
 Ids = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 UNKNOWN_TIME = np.iinfo(np.int64).min
 """The time of day of a track of which it is not known."""
+_NUMBERS: dict[str | None, int] = {None: -1, **{name: number for number, name in enumerate(DIRECTIONS)}}
 _ROWS = 1 << 16
 """So many rows are compared at once: their products lie in the cache."""
 _READ_ROWS = 4096
@@ -32,10 +34,11 @@ _FEW = 0.3
 
 @dataclass(frozen=True, slots=True)
 class TrackVectors:
-    """Tracks in memory, as columns over N tracks: what filters need, and the vectors. Takes D + 40 bytes a track.
+    """Tracks in memory, as columns over N tracks: what filters need, and the vectors. Takes D + 41 bytes a track.
 
     `start_ns`, `end_ns` (N,): time of day, or UNKNOWN_TIME. `stream`, `label` (N,): numbers of `streams` and `labels`.
-    `codes` (N, D) int8 times `factors` (N,) are the vectors.
+    `direction` (N,): number in `DIRECTIONS`, -1 where it is not known. `codes` (N, D) int8 times `factors` (N,) are the
+    vectors.
     """
 
     ids: Ids
@@ -45,6 +48,7 @@ class TrackVectors:
     label: npt.NDArray[np.int32]
     streams: tuple[str, ...]
     labels: tuple[str, ...]
+    direction: npt.NDArray[np.int8]
     codes: npt.NDArray[np.int8]
     factors: npt.NDArray[np.float32]
 
@@ -56,23 +60,25 @@ class TrackVectors:
         (count,) = connection.execute(f"SELECT count(*) FROM tracks WHERE {where}", values).fetchone()  # noqa: S608 - ours
         times = np.full((2, count), UNKNOWN_TIME, np.int64)
         ids, numbers = np.zeros(count, np.int64), np.zeros((2, count), np.int32)
+        directions = np.zeros(count, np.int8)
         codes, factors = np.zeros((count, dimensions), np.int8), np.zeros(count, np.float32)
         known: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        columns = "id, ifnull(start_ns, ?), ifnull(end_ns, ?), stream, label, factor, vector"
+        columns = "id, ifnull(start_ns, ?), ifnull(end_ns, ?), stream, label, direction, factor, vector"
         text = f"SELECT {columns} FROM tracks WHERE {where} ORDER BY id LIMIT ?"  # noqa: S608 - ours
         unknown = int(UNKNOWN_TIME)
         cursor, read = connection.execute(text, (unknown, unknown, *values, count)), 0
         while rows := cursor.fetchmany(_READ_ROWS):  # by column, so that little of it is done in Python
             part = slice(read, read + len(rows))
             read = part.stop
-            ids[part], times[0, part], times[1, part], *named, factors[part], vectors = zip(*rows, strict=True)
+            ids[part], times[0, part], times[1, part], *named, heading, factors[part], vectors = zip(*rows, strict=True)
             for column, names in enumerate(known):
                 numbers[column, part] = [names.setdefault(name, len(names)) for name in named[column]]
+            directions[part] = [_NUMBERS[name] for name in heading]
             codes[part] = np.frombuffer(b"".join(vectors), np.int8).reshape(len(rows), dimensions)
         streams, labels = (tuple(names) for names in known)
         return cls(
             ids[:read], times[0, :read], times[1, :read], numbers[0, :read], numbers[1, :read], streams, labels,
-            codes[:read], factors[:read],
+            directions[:read], codes[:read], factors[:read],
         )  # fmt: skip
 
     def chosen(
@@ -82,12 +88,17 @@ class TrackVectors:
         labels: Sequence[str] | None = None,
         since_ns: int | None = None,
         until_ns: int | None = None,
+        direction: str | None = None,
     ) -> Mask:
-        """Return which tracks (N,) fit all conditions: of a stream, with a label, seen within a time of day."""
+        """Return which tracks (N,) fit all conditions: of a stream, with a label, seen within a time of day, not known
+        to head elsewhere.
+        """
         mask = np.ones(len(self.ids), np.bool_)
         for names, known, column in ((streams, self.streams, self.stream), (labels, self.labels, self.label)):
             if names is not None:
                 mask &= np.isin(column, [known.index(name) for name in names if name in known])
+        if direction is not None:
+            mask &= (self.direction < 0) | (self.direction == _NUMBERS[direction])
         if since_ns is not None:
             mask &= self.end_ns >= since_ns
         if until_ns is not None:

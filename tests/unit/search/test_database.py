@@ -22,7 +22,8 @@ def entry(number: int, **changes: object) -> TrackEntry:
     values: dict[str, object] = {
         "pipeline": "p", "stream": "gate", "track_id": number, "label": "car", "confidence": 0.9, "frame": 3,
         "start_pts_ns": 0, "end_pts_ns": 10, "start_ns": number * 100, "end_ns": number * 100 + 50,
-        "xyxy": (0.0, 0.0, 9.0, 9.0), "attributes": {"plate": f"SECRET{number}"}, "added_ns": number * 100,
+        "xyxy": (0.0, 0.0, 9.0, 9.0), "direction": None, "attributes": {"plate": f"SECRET{number}"},
+        "added_ns": number * 100,
         "vector": vector / np.linalg.norm(vector), "image": b"\xff" * 500,
     }  # fmt: skip
     return TrackEntry(**{**values, **changes})  # type: ignore[arg-type]

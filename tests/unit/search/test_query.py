@@ -84,3 +84,25 @@ def test_labels_are_named_by_what_people_call_them() -> None:
         ("person", "bicycle"),
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "direction", "words"),
+    [
+        ("red car leaving yesterday", "away", "red car"),
+        ("a cyclist that drives off", "away", "a cyclist"),
+        ("somebody seen from behind in blue", "away", "somebody in blue"),
+        ("white van coming towards the camera", "towards", "white van"),
+        ("truck on its way here", "towards", "truck"),
+        ("person walking from right to left", "left", "person"),
+        ("bus heading rightwards", "right", "bus"),
+        ("car to the left of the door", None, "car to the left of the door"),
+        ("a car leaving and a car approaching", None, "a car leaving and a car approaching"),
+        ("child with its left arm up", None, "child with its left arm up"),
+        ("a coming-out party", None, "a coming-out party"),
+    ],
+)
+def test_where_something_heads_is_a_filter(text: str, direction: str | None, words: str) -> None:
+    query = asked(text)
+    assert (query.direction, query.words) == (direction, words)
+    assert ("direction" in query.told()) == (direction is not None)

@@ -31,6 +31,7 @@ def tracks(vectors: np.ndarray) -> TrackVectors:
         label=(number % 3).astype(np.int32),
         streams=("a", "b", "c", "d"),
         labels=("car", "van", "bus"),
+        direction=(number % 5 - 1).astype(np.int8),
         codes=np.stack(codes),
         factors=np.array(factors, np.float32),
     )

@@ -54,7 +54,8 @@ def asked_tracks(
         str,
         Query(
             max_length=LONGEST_TEXT,
-            description="What is looked for, in words. Names of streams, labels and times in it become filters.",
+            description="What is looked for, in words. Names of streams, labels, times and directions in it become"
+            " filters.",
         ),
     ] = "",
     like: Annotated[
@@ -198,6 +199,7 @@ class _Routes:
             end_seconds=track.end_seconds,
             frame=track.frame,
             box=track.xyxy,
+            direction=track.direction,
             image=f"{address}/tracks/{track.id}/image.jpg?step={quote(step.id, safe='')}" if shows else None,
         )
 
@@ -268,6 +270,7 @@ def _understood(query: TrackQuery) -> Understood:
         since=None if query.since is None else query.since.isoformat(),
         until=None if query.until is None else query.until.isoformat(),
         daily=None if query.daily is None else [clock.isoformat("minutes") for clock in query.daily],
+        direction=query.direction,
         text=query.told(),
     )
 

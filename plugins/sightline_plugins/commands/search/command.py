@@ -214,9 +214,10 @@ def _print(found: SearchResult, files: dict[int, Path]) -> None:
     for number, track in enumerate(found.tracks, start=1):
         score = "" if track.score is None else f"  {track.score:.3f}"
         said = "".join(f"  {name}={value}" for name, value in track.attributes.items())
+        heading = "" if track.direction is None else f"  {track.direction}"
         file = f"  {files[track.id]}" if track.id in files else ""
         click.echo(
-            f"{number:3}{score}  {track.stream}  {_when(track)}  track {track.track_id}  {track.label}{said}"
+            f"{number:3}{score}  {track.stream}  {_when(track)}  track {track.track_id}  {track.label}{heading}{said}"
             f"  id {track.id}{file}"
         )
 
@@ -237,6 +238,7 @@ def _document(found: SearchResult, files: dict[int, Path]) -> dict[str, Any]:
             "since": None if query.since is None else query.since.isoformat(),
             "until": None if query.until is None else query.until.isoformat(),
             "daily": None if query.daily is None else [clock.isoformat("minutes") for clock in query.daily],
+            "direction": query.direction,
         },
         "fitting": found.fitting,
         "without_time": found.without_time,
@@ -255,6 +257,7 @@ def _document(found: SearchResult, files: dict[int, Path]) -> dict[str, Any]:
                 "end": None if track.end is None else track.end.isoformat(),
                 "frame": track.frame,
                 "box": [round(value, 1) for value in track.xyxy],
+                "direction": track.direction,
                 "attributes": dict(track.attributes),
                 "image": str(files[track.id]) if track.id in files else None,
             }
