@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import NodeProto, helper, numpy_helper
+from onnx import AttributeProto, NodeProto, helper, numpy_helper
 
 SMALL = 1024
 LEARNED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Operators whose weights training makes."""
+VALUES = frozenset(
+    AttributeProto.AttributeType.Value(name)
+    for name in ("FLOAT", "INT", "STRING", "TENSOR", "FLOATS", "INTS", "STRINGS", "TENSORS")
+)
+"""Types of attributes that hold no nested graph; files of IR version 1 give no type."""
 
 Constant = npt.NDArray[Any]
 
@@ -135,17 +140,17 @@ class Graph:
 
     def _sort(self) -> None:
         made_later = {name for node in self.nodes for name in node.output if name}
-        waiting, done = list(self.nodes), list[NodeProto]()
+        waiting, done = [(node, _reads(node)) for node in self.nodes], list[NodeProto]()
         while waiting:
-            still = list[NodeProto]()
-            for node in waiting:
-                if made_later.isdisjoint(_reads(node)):
+            still = list[tuple[NodeProto, set[str]]]()
+            for node, reads in waiting:
+                if made_later.isdisjoint(reads):
                     made_later.difference_update(node.output)
                     done.append(node)
                 else:
-                    still.append(node)
+                    still.append((node, reads))
             if len(still) == len(waiting):
-                raise ValueError(f"the graph has a cycle through {still[0].output[0]!r}")
+                raise ValueError(f"the graph has a cycle through {still[0][0].output[0]!r}")
             waiting = still
         self.nodes = done
 
@@ -195,7 +200,7 @@ def _reads(of: NodeProto) -> set[str]:
 
 def _read_by_nested(nodes: Iterable[NodeProto]) -> set[str]:
     names = set[str]()
-    for entry in (entry for one in nodes for entry in one.attribute):
+    for entry in (entry for one in nodes for entry in one.attribute if entry.type not in VALUES):
         for nested in [entry.g, *entry.graphs]:
             names.update(name for inner in nested.node for name in inner.input if name)
             names.update(output.name for output in nested.output)
