@@ -45,9 +45,8 @@ def plans(library: TensorRt, case: Case, precision: Precision, target: tuple[int
     return built.rows
 
 
-@pytest.mark.parametrize("target", [AMPERE, ADA], ids=str)
+@pytest.mark.parametrize(("name", "target"), [("street", AMPERE), ("vehicle", ADA)])
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])
-@pytest.mark.parametrize("name", ["street", "vehicle"])
 def test_this_projects_detector_and_classifier_compile_for_any_number_of_images(
     library: TensorRt, name: str, precision: Precision, target: tuple[int, int], repository: Path
 ) -> None:

@@ -84,8 +84,7 @@ def in_pipeline(shared_data: Path, detect: Detect, *, batch: int) -> Annotations
     )
 
 
-@pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
+@pytest.mark.parametrize(("engine", "batch"), [("openvino", 8), ("onnxruntime", 1)])
 def test_the_pipeline_is_as_precise_as_the_plain_recipe(
     shared_data: Path,
     truth: Annotations,
