@@ -19,6 +19,7 @@ from sightline_plugins.encode.muxer import Muxer, open_muxer
 from sightline_plugins.encode.nvenc import NvencEncoder, reason_against
 from sightline_plugins.encode.nvenc_library import NvencLibrary, library_for
 from sightline_plugins.encode.settings import (
+    LONGEST_GAP_NS,
     Container,
     EncoderChoice,
     EncoderError,
@@ -116,6 +117,8 @@ class Recording:
         self._offset_ticks: int | None = None
         self._last_ticks = -1
         self._next_key_ns: int | None = None
+        self._last_pts_ns: int | None = None
+        self._is_piped = container is not None
         self._time_warned = False
         self._muxer: Muxer = open_muxer(path, outputs=outputs, container=container)
         with self._muxer.guard("encode video to"):
@@ -136,11 +139,16 @@ class Recording:
         """How many of the frames given to it are not, or not yet, in the file; of a failed one they never will be."""
         return self._frames - self._muxer.whole_packets
 
+    def reaches(self, pts_ns: int) -> bool:
+        """Whether a frame of that time can follow in the same file."""
+        return self._is_piped or self._last_pts_ns is None or pts_ns - self._last_pts_ns <= LONGEST_GAP_NS
+
     def write(self, frame: Frame) -> None:
         """Encode one frame, perhaps later. Raises OutputError, CudaError."""
         if self._failure is not None:
             raise self._failure
         self._frames += 1
+        self._last_pts_ns = frame.pts_ns
         ticks, is_key = self._ticks(frame.pts_ns), self._is_key(frame.pts_ns)
         try:
             with self._muxer.guard("encode video to"):

@@ -60,6 +60,8 @@ SENDERS: Mapping[str, Container] = MappingProxyType(
 TICKS_PER_SECOND = 90_000
 TIME_BASE = Fraction(1, TICKS_PER_SECOND)
 _NS_PER_SECOND = 1_000_000_000
+LONGEST_GAP_NS = 6 * 3600 * _NS_PER_SECOND
+"""The longest time between two frames of one file. MP4 holds less than 2^31 ticks, which are 6.6 hours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,14 @@ from sightline.graph.fields import matching
 from sightline.graph.outputs import STANDARD_OUTPUT_NAME
 from sightline.media import Batch, Frame, Memory, Stream
 from sightline.media.time import Duration
-from sightline_plugins.encode.settings import CONTAINERS, PIPES, EncoderChoice, EncoderSettings, Layout
+from sightline_plugins.encode.settings import (
+    CONTAINERS,
+    LONGEST_GAP_NS,
+    PIPES,
+    EncoderChoice,
+    EncoderSettings,
+    Layout,
+)
 from sightline_plugins.sinks.files import STANDARD_OUTPUT, Degradation, placeholder_problems
 
 if TYPE_CHECKING:
@@ -31,6 +38,7 @@ _BITRATE_UNITS = {"": 1, "k": 1_000, "M": 1_000_000}
 PipeFormat = Literal["mpegts", "matroska", "y4m", "rgb24", "bgr24"]
 _OF_ENCODERS = ("codec", "quality", "bitrate", "preset", "gop", "encoder")
 _DEFAULT_QUALITY = {"h264": 23, "h265": 28}
+_NS_PER_HOUR = 3_600_000_000_000
 
 
 def parse_bitrate(value: object) -> int:
@@ -54,8 +62,8 @@ class Video(Element):
 
     Timestamps are exact (to 1/90000 s in MP4, 1 ms in Matroska) for any frame rate and start; colour matrix and range
     are tagged as in the source. The encoder gets 4:2:0 frames as they are; 4:2:2, 4:4:4 and RGB are converted. Odd
-    widths and heights grow by one pixel, which repeats the last one. When the size of the frames changes, a second file
-    `name-2.mp4` begins.
+    widths and heights grow by one pixel, which repeats the last one. When the size of the frames changes, or no frame
+    comes for six hours, a second file `name-2.mp4` begins.
 
     A file is playable at every moment: after a crash, a kill or on a full disk it lacks the last second and the few
     frames in the encoder. A shorter `gop` seeks faster, and costs bits. With `on_error: skip`, a file that cannot be
@@ -292,7 +300,8 @@ class VideoWriter(Sink):
     def _recording(self, frame: Frame) -> Recording | RawVideo:
         layout = Layout.of(frame.surface)
         current = self._open.get(frame.stream)
-        if current is not None and current.layout == layout:
+        change = None if current is None else _change(current, layout, pts_ns=frame.pts_ns)
+        if current is not None and change is None:
             return current
         from sightline_plugins.encode.recording import Recording
 
@@ -303,7 +312,7 @@ class VideoWriter(Sink):
         if current is not None:
             del self._open[frame.stream]
             self._finish(frame.stream, current)
-            warn(f"the image changed from {_describe(current.layout)} to {_describe(layout)}: going on in {path}")
+            warn(f"{change}: going on in {path}")
         self._unused[frame.stream] = path
         opened = Recording(path, first=frame.surface, encoders=self._encoders, outputs=self._site.outputs, warn=warn)
         self._open[frame.stream] = opened
@@ -348,6 +357,15 @@ class VideoWriter(Sink):
         if unused is not None and not unused.exists():
             return unused
         return self._site.outputs.claim(self._site.outputs.path(self._template, stream=stream.name))
+
+
+def _change(current: Recording | RawVideo, layout: Layout, *, pts_ns: int) -> str | None:
+    """Return why a frame does not fit into the video that is open; None when it does."""
+    if current.layout != layout:
+        return f"the image changed from {_describe(current.layout)} to {_describe(layout)}"
+    if not current.reaches(pts_ns):
+        return f"the last frame is more than {LONGEST_GAP_NS // _NS_PER_HOUR} hours away"
+    return None
 
 
 def _describe(layout: Layout) -> str:

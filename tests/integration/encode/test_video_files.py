@@ -175,6 +175,23 @@ def test_two_streams_go_to_two_files(tmp_path: Path) -> None:
     assert read_back(tmp_path / "out/b.mp4").rgb[0].shape == (48, 64, 3)
 
 
+@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
+def test_a_camera_that_was_away_for_a_day_goes_on_in_a_second_file(tmp_path: Path, suffix: str) -> None:
+    messages: list[Message] = []
+    a_day_later = [90_000_000 * MS + time for time in CONSTANT[30:]]
+    write(frames_at([*CONSTANT[:30], *a_day_later]), tmp_path, Video(path=f"clip.{suffix}"), messages)
+
+    assert read_back(tmp_path / f"clip.{suffix}").times_ns() == CONSTANT[:30]
+    assert read_back(tmp_path / f"clip-2.{suffix}").times_ns() == a_day_later
+    assert [message.text.split(":")[0] for message in messages] == ["the last frame is more than 6 hours away"]
+
+
+def test_a_camera_that_was_away_for_some_hours_stays_in_its_file(tmp_path: Path) -> None:
+    times_ns = [*CONSTANT[:10], *(6 * 3_600_000 * MS + time for time in CONSTANT[:10])]
+
+    assert written(frames_at(times_ns), tmp_path, Video(path="clip.mp4")).times_ns() == times_ns
+
+
 def test_a_change_of_size_begins_a_second_file_with_a_warning(tmp_path: Path) -> None:
     messages: list[Message] = []
     frames = [*frames_at(CONSTANT[:30]), *frames_at(CONSTANT[30:], size_wh=(128, 96))]
