@@ -28,7 +28,7 @@ class Timestamps:
     A timestamp that rises is the exact value rounded to the nearest nanosecond. One that is missing is taken from
     the decoding time, else it is the previous one plus the nominal interval; one that does not rise becomes the
     previous one plus the nominal interval. A step back of more than a second is a clock that began anew: what
-    follows keeps its distances. The first repair is reported through `warn`.
+    follows keeps its distances. The first repair is reported through `warn`; `repairs` counts repaired frames.
     """
 
     def __init__(self, *, time_base: Fraction, interval_ns: int, warn: Callable[[str], None]) -> None:
@@ -37,28 +37,31 @@ class Timestamps:
         self._warn: Callable[[str], None] | None = warn
         self._previous_ns: int | None = None
         self._shift_ns = 0
+        self.repairs = 0
 
     def next_ns(self, pts: int | None, dts: int | None) -> int:
         """The time of the next frame, from its presentation and decoding timestamps in units of the time base."""
         ticks = dts if pts is None else pts
         previous = self._previous_ns
         if ticks is None:
-            current = 0 if previous is None else self._repaired(previous, "has none")
+            current = self._repaired(previous, "has no timestamp")
         else:
             current = nanoseconds(ticks, self._time_base) + self._shift_ns
             if previous is not None and current <= previous:
-                repaired = self._repaired(previous, "steps back")
+                repaired = self._repaired(previous, "has a timestamp that does not rise")
                 if previous - current > _JUMP_NS:
                     self._shift_ns += repaired - current
                 current = repaired
         self._previous_ns = current
         return current
 
-    def _repaired(self, previous_ns: int, what: str) -> int:
+    def _repaired(self, previous_ns: int | None, what: str) -> int:
+        self.repairs += 1
         if self._warn is not None:
-            self._warn(f"the timestamp after {previous_ns / _NANOSECONDS:.3f} s {what}; the nominal interval stands in")
+            place = "the first frame" if previous_ns is None else f"the frame after {previous_ns / _NANOSECONDS:.3f} s"
+            self._warn(f"{place} {what}; times that are missing or do not rise follow at the nominal interval")
             self._warn = None
-        return previous_ns + self._interval_ns
+        return 0 if previous_ns is None else previous_ns + self._interval_ns
 
 
 class RateLimit:

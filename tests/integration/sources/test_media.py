@@ -169,7 +169,23 @@ def test_a_timestamp_that_steps_back_is_repaired_and_reported(shared_data: Path)
     messages: list[object] = []
     frames = run_source(Media(uri=str(shared_data / "videos/hostile/no_timescale.mp4")), messages=messages)  # type: ignore[arg-type]
     assert all(later.pts_ns > earlier.pts_ns for earlier, later in pairwise(frames))
-    assert sum("steps back" in str(message) for message in messages) == 1
+    assert sum("has a timestamp that does not rise" in str(message) for message in messages) == 1
+
+
+def test_repaired_timestamps_are_counted_over_all_passes(tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "clip.h264", count=6)
+    reader = Media(uri=str(clip), loop=2).build(Site(device=Device()), stream=Stream("cam"))
+    frames = list(reader.frames())
+    assert milliseconds(frames) == list(range(0, 480, 40))
+    assert reader.repaired_timestamps == 12
+    reader.close()
+
+
+def test_timestamps_that_are_right_count_as_repaired_nowhere(clip: str) -> None:
+    reader = Media(uri=clip, loop=2).build(Site(device=Device()), stream=Stream("cam"))
+    assert len(list(reader.frames())) == 100
+    assert reader.repaired_timestamps == 0
+    reader.close()
 
 
 @needs_descriptors

@@ -97,6 +97,15 @@ def test_encoded_video_has_the_frames_of_the_same_file(fifo: Path, tmp_path: Pat
     assert same_images(frames, expected)
 
 
+def test_repaired_timestamps_are_counted(fifo: Path, tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "clip.h264", count=6)
+    with written(fifo, clip.read_bytes()):
+        reader = Pipe(uri=str(fifo)).build(Site(device=Device()), stream=Stream("cam"))
+        assert len(list(reader.frames())) == 6
+    assert reader.repaired_timestamps == 6
+    reader.close()
+
+
 @pytest.mark.parametrize(("raw", "planes"), [("rgb24", 1), ("bgr24", 1), ("gray", 1), ("nv12", 2), ("yuv420p", 3)])
 def test_raw_frames_are_the_bytes_that_came(fifo: Path, raw: str, planes: int) -> None:
     source = Pipe.model_validate({"uri": str(fifo), "raw": raw, "size": [51, 33], "fps": 12.5})

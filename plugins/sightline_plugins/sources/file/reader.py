@@ -112,11 +112,12 @@ class MediaReader(SourceReader):
         element, begin_ns = self._element, decoder.facts.start_ns + self._element.start
         start_ns = begin_ns if element.start else None
         end_ns = None if element.duration is None else begin_ns + element.duration
-        timestamps = decoder.timestamps()
+        timestamps, repaired_before = decoder.timestamps(), self.repaired_timestamps
         images = decoder.images() if start_ns is None else self._images_before(start_ns, decoder)
         pts_ns = decoder.facts.start_ns
         for image in images:
             pts_ns = timestamps.next_ns(image.pts, image.dts)
+            self.repaired_timestamps = repaired_before + timestamps.repairs
             if start_ns is not None and pts_ns < start_ns:
                 continue
             if end_ns is not None and pts_ns >= end_ns:

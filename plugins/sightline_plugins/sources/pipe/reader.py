@@ -101,6 +101,7 @@ class PipeReader(SourceReader):
         timestamps, index = decoder.timestamps(), 0
         for image in decoder.images():
             pts_ns = timestamps.next_ns(image.pts, image.dts)
+            self.repaired_timestamps = timestamps.repairs
             if self._limit is not None and not self._limit.takes(pts_ns):
                 self.skipped_frames += 1
                 continue
