@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from sightline.cli.serving import Serving, serving_options
 
 if TYPE_CHECKING:
     from sightline.cli.interrupts import Interrupts
+    from sightline.graph.outputs import Outputs
+    from sightline.graph.tree import PipelineDescription
     from sightline.pipeline import Pipeline
     from sightline.runtime.stats.report import Report
 
@@ -78,7 +80,7 @@ def command(
         overrides = (*overrides, "overwrite=true")
     if processes is not None:
         overrides = (*overrides, f"processes.count={processes}")
-    _check_report_path(report_path, config=config, overwrite=overwrite)
+    _check_report_path(report_path, overwrite=overwrite)
     if device is not None:
         _check_device(device)
     from sightline.cli.summary import summary
@@ -91,8 +93,13 @@ def command(
 
     log_to_stderr(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
     root = None if output_root is None else output_root.absolute()
-    file = ConfigurationFile(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
+    outputs = Outputs(root)
+    own = _own_files(outputs, report=report_path, record=record)
+    for option, path in own.items():
+        outputs.protect(path, f"what {option} writes")
+    file = ConfigurationFile(config, sources=sources, overrides=overrides, device=device, outputs=outputs)
     pipeline = Pipeline.from_file(file, outputs=root)
+    _check_not_read(own, by=pipeline.description, config=config)
     if report_path == "-" and any(element.fills_standard_output for _, element in pipeline.description.elements()):
         raise click.UsageError(
             "--report - would stand in the video that a step writes to standard output: name a file."
@@ -176,7 +183,7 @@ def _is_interrupted(caught: Interrupts) -> bool:
     return bool(caught.count) and not caught.is_termination
 
 
-def _check_report_path(path: str | None, *, config: Path, overwrite: bool) -> None:
+def _check_report_path(path: str | None, *, overwrite: bool) -> None:
     if path is None or path == "-":
         return
     from sightline.graph.outputs import FOREIGN
@@ -185,8 +192,6 @@ def _check_report_path(path: str | None, *, config: Path, overwrite: bool) -> No
     target = Path(path)
     if target.is_dir():
         raise click.BadParameter(f"{path} is a folder: name a file in it.", param_hint="--report")
-    if target.exists() and config.exists() and target.samefile(config):
-        raise click.BadParameter(f"{path} is the configuration: write to another file.", param_hint="--report")
     if not overwrite and is_foreign(target):
         raise click.BadParameter(f"{path} {FOREIGN}.", param_hint="--report")
     folder = target.absolute().parent
@@ -194,6 +199,35 @@ def _check_report_path(path: str | None, *, config: Path, overwrite: bool) -> No
         raise click.BadParameter(f"the folder {folder} does not exist.", param_hint="--report")
     if not os.access(target if target.exists() else folder, os.W_OK):
         raise click.BadParameter(f"{path} cannot be written: permission denied.", param_hint="--report")
+
+
+def _own_files(outputs: Outputs, *, report: str | None, record: str | None) -> dict[str, Path]:
+    """Return the files that the options name, by option. Two options cannot name one."""
+    from sightline.errors import OutputError
+
+    files: dict[str, Path] = {}
+    if report is not None and report != "-":
+        files["--report"] = Path(report).absolute()
+    if record is not None:
+        try:
+            files["--record"] = outputs.path(record)
+        except OutputError as error:
+            raise click.BadParameter(f"{error}.", param_hint="--record") from error
+    if len(files) > len({os.path.realpath(path) for path in files.values()}):
+        raise click.UsageError(f"--report and --record cannot both write to {report}.")
+    return files
+
+
+def _check_not_read(files: Mapping[str, Path], *, by: PipelineDescription, config: Path) -> None:
+    """Refuse files that the pipeline reads: not even `--overwrite` means them."""
+    from sightline.graph.outputs import Outputs
+
+    read = Outputs()
+    by.limit(read)
+    read.protect(config, "the configuration")
+    for option, path in files.items():
+        if what := read.protected_as(path):
+            raise click.BadParameter(f"{path} is {what}: write to another file.", param_hint=option)
 
 
 def _write(report: Report | None, path: str | None) -> None:

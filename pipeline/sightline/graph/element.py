@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
@@ -152,6 +153,12 @@ class Element(Described):
         if self.sink and not self.results_only:
             return "it uses images, and may have one file, port or limit for all streams"
         return None
+
+    def files_beside(self) -> Mapping[str, Path]:
+        """Return the files that this step reads though no option names them, by what they are: `the card of model`.
+        No output replaces them.
+        """
+        return {}
 
     @property
     def fills_standard_output(self) -> bool:

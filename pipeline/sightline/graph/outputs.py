@@ -54,6 +54,16 @@ class Outputs:
             if role is not PathRole.OUTPUT and not is_url(path):
                 self.protect(Path(path), f"the {'.'.join(key)} of {of}")
 
+    def protected_as(self, path: Path) -> str | None:
+        """Return what a file is that must not be written, whether it is there yet or not; None for another file."""
+        for other, what in self._protected.items():
+            if os.path.normpath(path.absolute()) == os.path.normpath(other.absolute()):
+                return what
+            with contextlib.suppress(OSError):
+                if path.samefile(other):
+                    return what
+        return None
+
     def path(self, template: str, *, stream: str | None = None) -> Path:
         """The file that a template means for a stream: `{stream}` is replaced; relative paths start at the root.
 
@@ -171,7 +181,7 @@ class Outputs:
         try:
             if path.is_symlink() or path.is_dir():
                 return f"{path} is a {'symbolic link' if path.is_symlink() else 'folder'}: name a file"
-            if what := self._protected_as(path):
+            if what := self.protected_as(path):
                 return f"{path} is {what}: write to another file"
             if not self.may_overwrite and is_foreign(path):
                 return f"{path} {FOREIGN}"
@@ -264,18 +274,10 @@ class Outputs:
         return descriptor
 
     def _check_replaced(self, path: Path) -> None:
-        if what := self._protected_as(path):
+        if what := self.protected_as(path):
             raise OutputError(f"cannot write {path}: it is {what}")
         if not self.may_overwrite and is_foreign(path):
             raise OutputError(f"cannot write {path}: it {FOREIGN}")
-
-    def _protected_as(self, path: Path) -> str | None:
-        """Return what a file is that must not be written; None for another file."""
-        for other, what in self._protected.items():
-            with contextlib.suppress(OSError):
-                if path.samefile(other):
-                    return what
-        return None
 
     def _report(self, path: Path) -> None:
         if len(self.files) < _FILES_REPORTED:

@@ -220,6 +220,8 @@ class PipelineDescription(Described):
             outputs.protect_inputs(source, of=f"the source {name!r}")
         for element_id, element in self.elements():
             outputs.protect_inputs(element, of=element_id)
+            for what, path in element.files_beside().items():
+                outputs.protect(path, f"{what} of {element_id}")
         if self.sources_file is not None:
             outputs.protect(self.sources_file.path, "the file with the sources")
 

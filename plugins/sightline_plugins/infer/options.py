@@ -284,6 +284,18 @@ class ModelElement(Element):
             return None
         return self.model_copy(update={"model": self.canary.model, "canary": None})
 
+    def files_beside(self) -> Mapping[str, Path]:
+        """The cards of its models."""
+        from sightline_plugins.infer.card import card_path
+
+        models = {"model": self.model}
+        for name, second in (("canary.model", self.canary), ("shadow.model", self.shadow)):
+            if second is not None:
+                models[name] = second.model
+        return {
+            f"the card of the {name}": card_path(model) for name, model in models.items() if isinstance(model, Path)
+        }
+
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Check model, card, labels, head, engine, precision, regions, and options that exclude each other. Of a model
         in the store, all files are compared with their SHA-256.
