@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from sightline.graph import MessageKind
+from sightline.graph import MessageKind, StreamState
 from sightline.graph.site import SystemClock
 from sightline_plugins.commands.camera.clip import Clip
 from sightline_plugins.commands.camera.server import FakeCamera
@@ -135,3 +135,13 @@ def test_after_a_jump_arrival_stands_in_until_the_next_report(clip: Clip) -> Non
 
     off_seconds = [abs((seen.capture_ns or 0) - seen.epoch_ns) / 1e9 for seen in watched.frames["cam"]]
     assert max(off_seconds[10:]) < 50, "the jump was 100 s"
+
+
+def test_the_last_frames_of_a_camera_that_dies_keep_their_times(b_frames: Clip) -> None:
+    with FakeCamera(b_frames) as camera, Watched({"cam": camera.url}) as watched:
+        watched.has_frames(60)
+        camera.kill()
+        watched.has_state(StreamState.LOST, stream="cam")
+
+    steps_ns = [later.pts_ns - earlier.pts_ns for earlier, later in pairwise(watched.frames["cam"])]
+    assert min(steps_ns[-3:]) > 1_000_000_000 / 25 / 2

@@ -149,3 +149,27 @@ def test_a_pause_of_the_camera_is_a_pause() -> None:
 
     assert result.repairs == 0
     assert result.out_ns[TROUBLE_AT] - result.out_ns[TROUBLE_AT - 1] == pause_ns + 40 * MILLISECOND
+
+
+def test_frames_that_the_decoder_held_back_until_the_end_keep_their_times() -> None:
+    timestamps = LiveTimestamps(time_base=Fraction(1, HZ), interval_ns=40 * MILLISECOND)
+    reordering_ns = 120 * MILLISECOND
+    for number in range(TROUBLE_AT):
+        timestamps.next_ns(true_ticks(number), None, arrival_ns=number * 40 * MILLISECOND + reordering_ns)
+
+    last = [timestamps.held_back_ns(true_ticks(TROUBLE_AT + number), None) for number in range(3)]
+
+    assert last == [(TROUBLE_AT + number) * 40 * MILLISECOND for number in range(3)]
+    assert timestamps.repairs == 0
+
+
+@pytest.mark.parametrize("ticks", [None, 0, true_ticks(FRAMES)])
+def test_frames_that_were_held_back_without_a_time_that_makes_sense_follow_the_others(ticks: int | None) -> None:
+    timestamps = LiveTimestamps(time_base=Fraction(1, HZ), interval_ns=40 * MILLISECOND)
+    for number in range(TROUBLE_AT):
+        timestamps.next_ns(true_ticks(number), None, arrival_ns=number * 40 * MILLISECOND)
+
+    last = [timestamps.held_back_ns(ticks, None) for _ in range(2)]
+
+    assert last == [TROUBLE_AT * 40 * MILLISECOND, (TROUBLE_AT + 1) * 40 * MILLISECOND]
+    assert timestamps.repairs == 2

@@ -68,7 +68,7 @@ class LiveReader(SourceReader):
             captured.note(packet)
             self._damage.packet(packet, missed=opened.has_missed)
             for image, damaged in self._decode(opened, packet):
-                pts_ns = self._time(image, timestamps, captured)
+                pts_ns = self._time(image, timestamps, captured, is_held_back=not packet.size)
                 if self._limit is not None and not self._limit.takes(pts_ns):
                     self.skipped_frames += 1
                     continue
@@ -119,10 +119,17 @@ class LiveReader(SourceReader):
         for image in images:
             yield image, self._damage.marks(image, troubled=troubled)
 
-    def _time(self, image: Image, timestamps: LiveTimestamps, captured: CaptureTimes) -> int:
-        """Return the time of an image; when the camera's clock was reset, discard its earlier reports."""
+    def _time(
+        self, image: Image, timestamps: LiveTimestamps, captured: CaptureTimes, *, is_held_back: bool
+    ) -> int:
+        """Return the time of an image, which the decoder may have held back until the end of the stream; when the
+        camera's clock was reset, discard its earlier reports.
+        """
         jumps = timestamps.jumps
-        pts_ns = timestamps.next_ns(image.pts, image.dts, arrival_ns=self._site.clock.monotonic_ns())
+        if is_held_back:
+            pts_ns = timestamps.held_back_ns(image.pts, image.dts)
+        else:
+            pts_ns = timestamps.next_ns(image.pts, image.dts, arrival_ns=self._site.clock.monotonic_ns())
         self.repaired_timestamps = timestamps.repairs
         if timestamps.jumps > jumps:
             captured.forget()

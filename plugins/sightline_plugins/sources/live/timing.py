@@ -58,6 +58,20 @@ class LiveTimestamps:
         self._previous_ns, self._arrival_ns = current_ns, arrival_ns
         return current_ns
 
+    def held_back_ns(self, pts: int | None, dts: int | None) -> int:
+        """Return the time of a frame that the decoder gives only because the stream has ended. It comes earlier after
+        its packet than the others, so that its arrival says nothing about the camera's clock.
+        """
+        ticks, previous_ns = dts if pts is None else pts, self._previous_ns
+        current_ns = None if ticks is None else nanoseconds(ticks, self._time_base) + self._shift_ns
+        if previous_ns is None:
+            current_ns = current_ns or 0
+        elif current_ns is None or not 0 < current_ns - previous_ns <= _JUMP_NS:
+            self.repairs += 1
+            current_ns = previous_ns + max(self._interval_ns, 1)
+        self._previous_ns = current_ns
+        return current_ns
+
     def _risen(self, given_ns: int | None, previous_ns: int, *, passed_ns: int) -> int:
         self._interval_ns += (passed_ns - self._interval_ns) // _SMOOTHING
         stand_in_ns = previous_ns + max(self._interval_ns, 1)
