@@ -30,10 +30,10 @@ from benchmarks.cluster.machines import SIGHTLINE, TOKEN, cpu_seconds
 from benchmarks.pipelines.document import processor
 from sightline.config import load_description
 from sightline.graph.outputs import Outputs
-from sightline_plugins.commands.cluster.job import Machine, job_of, options_of, settings_of, streams_of, version_of
+from sightline_plugins.commands.cluster.charter import Charter
+from sightline_plugins.commands.cluster.job import Machine
 from sightline_plugins.commands.cluster.keeper import WorkerKeeper, end_worker
 from sightline_plugins.commands.cluster.process import holder_of
-from sightline_plugins.commands.cluster.program import Charter
 from sightline_plugins.commands.cluster.supervision import ControllerSupervisor
 
 FPS, SIZE = 25, (640, 360)
@@ -85,16 +85,9 @@ def on_one_machine(config: Path, outputs: Path) -> Iterator[int]:
 def in_a_cluster(config: Path, outputs: Path) -> Iterator[int]:
     """A controller and one worker; the id of the worker's process."""
     description = load_description(config, outputs=Outputs(outputs))
-    address = ("127.0.0.1", _CONTROLLER_PORT)
-    charter = Charter.of(
-        streams_of(description),
-        address=address,
-        store=outputs / "head" / "site.cluster",
-        version=version_of(description),
-        options=options_of(settings_of(description)),
-    )
+    charter = Charter.of(description, address=("127.0.0.1", _CONTROLLER_PORT), outputs=Outputs(outputs / "head"))
     supervisor = ControllerSupervisor(charter)
-    keeper = WorkerKeeper(job_of(description, address), Machine("w1", "127.0.0.1", 10_000.0, 1000, {}, str(outputs)))
+    keeper = WorkerKeeper(charter.job, Machine("w1", "127.0.0.1", 10_000.0, 1000, {}, str(outputs)))
     supervisor.start()
     keeper.start()
     try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from benchmarks.cluster.world import World
 from sightline.cluster.model import ClusterOptions, StreamSpec
+from sightline.errors import ConfigurationError
 
 _RACKS = 3
 _SITES = ("north", "south")
@@ -61,6 +63,7 @@ def random_history(seed: int, *, seconds: float = 120.0) -> World:
         want,
         want,
         be_late,
+        *_changes(world),
         world.kill_controller,
         world.start_controller,
         world.start_controller,
@@ -70,9 +73,34 @@ def random_history(seed: int, *, seconds: float = 120.0) -> World:
         chance.choice(actions)()
     _heal(world, drained)
     world.run_until(lambda: world.blind == 0, seconds=90)
+    world.run_until(lambda: _is_settled(world), seconds=300)
     world.run(60)
     world.check_reports()
     return world
+
+
+def _changes(world: World) -> list[Callable[[], None]]:
+    """Change the configuration, or which worker refuses which one."""
+    chance = world.random
+
+    def configure() -> None:
+        world.configure(chance.choice(("first", "second", "third")), **chance.choice(({}, {}, {"device": "cuda"})))
+
+    def dislike() -> None:
+        one = world.workers[chance.choice(list(world.workers))]
+        one.dislikes, one.dies = chance.choice(("", "first", "second", "third")), chance.random() < 0.3
+
+    def retry() -> None:
+        if world.controller is not None:
+            with suppress(ConfigurationError):  # nothing to try again
+                world.controller.retry()
+
+    return [configure, configure, dislike, retry]
+
+
+def _is_settled(world: World) -> bool:
+    """Whether all workers run the configuration that was wanted last."""
+    return {one.setup.fingerprint for one in world.workers.values()} == {world.configuration.fingerprint}
 
 
 def _stream(world: World, number: int) -> StreamSpec:
@@ -86,8 +114,9 @@ def _heal(world: World, drained: set[str]) -> None:
     for name, worker in world.workers.items():
         world.boot(name)
         world.cut(name, is_cut=False)
-        worker.late_share = 0.0
+        worker.late_share, worker.dislikes = 0.0, ""
     world.run(10)
+    world.configure("last")
     assert world.controller is not None
     for name in drained:
         world.controller.drain(name, is_draining=False)

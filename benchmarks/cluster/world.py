@@ -17,9 +17,12 @@ from random import Random
 from sightline.cluster.controller import Controller
 from sightline.cluster.lease import WorkerLease
 from sightline.cluster.model import (
+    ClusterConfiguration,
     ClusterEvent,
     ClusterEventKind,
     ClusterOptions,
+    ConfigurationOrder,
+    ConfigurationReport,
     Grant,
     Heartbeat,
     Refusal,
@@ -35,6 +38,7 @@ _DAY_NS = 1_790_000_000 * SECOND
 _PATH_SECONDS = (0.001, 0.02)
 _STOP_SECONDS = (0.05, 0.4)
 _CONNECT_SECONDS = (0.1, 0.7)
+_BUILD_SECONDS = (0.02, 0.2)
 
 
 class InvariantBroken(AssertionError):
@@ -71,8 +75,22 @@ class SimulatedWorker:
     stopping: set[str] = field(default_factory=set)
     is_cut: bool = False
     late_share: float = 0.0
+    closed: WorkerLease | None = None
+    """That of a process whose end was noticed: its messages came over a connection that has ended."""
     is_checked: bool = False
     """Whether the end of the lease is being waited for."""
+    setup: ConfigurationReport = field(default_factory=ConfigurationReport)
+    confirmed: int = 0
+    """The last order that the controller knows to be here."""
+    task: ConfigurationOrder | None = None
+    """The order that it carries out now."""
+    is_leaving: bool = False
+    """Whether it starts again for another configuration."""
+    dislikes: str = ""
+    """Configurations whose name has this are refused; with `dies`, they end its process while they prove themselves."""
+    dies: bool = False
+    is_stuck: bool = False
+    """Whether it never ends with those that it dislikes."""
 
 
 class World:
@@ -87,6 +105,9 @@ class World:
         self.streams: dict[str, StreamSpec] = {}
         self.controller: Controller | None = None
         self.events: list[ClusterEvent] = []
+        self.configuration = configuration_of("first")
+        self.ran: dict[str, list[str]] = {}
+        """The names of the configurations that each worker has run, in order."""
         self.starts: Counter[str] = Counter()
         """How often each stream was started."""
         self.blind_ns = 0
@@ -95,6 +116,7 @@ class World:
         self.silences: list[tuple[str, int, int]] = []
         """Of each stream the times of day between which nobody ran it; the time before its first start is not one."""
         self._silent_since: dict[str, int] = {}
+        self._known: dict[str, ClusterConfiguration] = {}
         self._owner: dict[str, SimulatedWorker] = {}
         self._epochs: dict[str, tuple[int, SimulatedWorker]] = {}
         self._flowing: set[str] = set()
@@ -134,6 +156,12 @@ class World:
         if self.controller is not None:
             self.controller.desire(self.streams)
 
+    def configure(self, name: str, **more: str) -> None:
+        """Want a configuration of that name; what differs in `more` takes a new process."""
+        self.configuration = configuration_of(name, **more)
+        if self.controller is not None:
+            self.controller.configure(self.configuration)
+
     def add_worker(self, name: str, *, capacity: float, labels: Mapping[str, str] | None = None) -> None:
         """Let a new machine report."""
         rate = 1 + self.random.uniform(-_DRIFT, _DRIFT)
@@ -147,11 +175,13 @@ class World:
         worker = self.workers[name]
         if worker.lease is None:
             return
-        worker.lease = None
+        worker.lease, ended = None, worker.lease
         for stream in tuple(worker.running):
             self._stop(worker, stream)
         worker.stopping.clear()
+        worker.setup, worker.task, worker.confirmed = ConfigurationReport(), None, 0
         if is_noticed and self.controller is not None:
+            worker.closed = ended
             self.controller.worker_ended(name, f"{name}-{worker.incarnation}")
 
     def boot(self, name: str) -> None:
@@ -173,7 +203,13 @@ class World:
     def start_controller(self) -> None:
         """Start a controller where there is none."""
         if self.controller is None:
-            self.controller = Controller(self.streams, store=self.store, clock=self.clock, options=self.options)
+            self.controller = Controller(
+                self.streams,
+                store=self.store,
+                clock=self.clock,
+                options=self.options,
+                configuration=self.configuration,
+            )
 
     def run(self, seconds: float) -> None:
         """Let time pass. Raises InvariantBroken."""
@@ -261,13 +297,15 @@ class World:
         if lease is None:
             return
         self._tick(worker)
-        beat = lease.heartbeat(capacity=worker.capacity, labels=worker.labels)
+        beat = lease.heartbeat(capacity=worker.capacity, labels=worker.labels, configuration=worker.setup)
         if not worker.is_cut:
             is_late = worker.late_share and self.random.random() < worker.late_share
             delay = self.random.uniform(1, 5) if is_late else self.random.uniform(*_PATH_SECONDS)
             self._after(delay, lambda: self._arrive(worker, lease, beat))
 
     def _arrive(self, worker: SimulatedWorker, lease: WorkerLease, beat: Heartbeat) -> None:
+        if worker.closed is lease:
+            return
         answer: Grant | Refusal | None = None
         if self.controller is not None:
             began = time.process_time()
@@ -293,6 +331,7 @@ class World:
             lease.controller_absent(beat.number)
         elif isinstance(answer, Grant):
             lease.take(answer)
+            worker.confirmed = beat.configuration.received
         elif isinstance(answer, Refusal):
             self.refused[answer.text] += 1
         self._reconcile(worker, lease)
@@ -302,7 +341,8 @@ class World:
         if worker.lease is not lease:
             return
         self._tick(worker)
-        wanted = lease.wanted
+        self._follow(worker, lease)
+        wanted = lease.wanted if worker.setup.fingerprint else {}
         for stream, epoch in tuple(worker.running.items()):
             granted = wanted.get(stream)
             if (granted is None or granted.epoch != epoch) and stream not in worker.stopping:
@@ -311,12 +351,63 @@ class World:
         for stream, granted in wanted.items():
             if stream not in worker.running:
                 self._start(worker, stream, granted.epoch)
-        if not worker.stopping and lease.generation != lease.in_effect:
+        if (
+            not worker.stopping
+            and (worker.setup.fingerprint or not lease.wanted)
+            and lease.generation != lease.in_effect
+        ):
             lease.applied(lease.generation)
             self._beat(worker)
         if not worker.is_checked and lease.remaining_ns:
             worker.is_checked = True
             self._after(lease.remaining_ns / SECOND, lambda: self._check_lease(worker, lease))
+
+    def _follow(self, worker: SimulatedWorker, lease: WorkerLease) -> None:
+        """Carry out an order, as `WorkerPipeline` does."""
+        order = lease.order
+        if order is not None and order.number != worker.confirmed:
+            self._beat(worker)
+            return
+        if order is None or worker.task is not None or worker.is_leaving or order.number == worker.setup.done:
+            return
+        if order.fingerprint == worker.setup.fingerprint:
+            worker.setup = ConfigurationReport(done=order.number, fingerprint=order.fingerprint)
+            self._beat(worker)
+            return
+        name, runs = _name(order.configuration), self.ran.setdefault(worker.name, [])
+        if worker.setup.fingerprint and order.configuration.needs_new_process(self._known[worker.setup.fingerprint]):
+            worker.is_leaving = True
+            self._after(self.random.uniform(*_STOP_SECONDS), lambda: self._restart(worker, lease))
+            return
+        worker.task = order
+        seconds = self.random.uniform(*_BUILD_SECONDS)
+
+        def done() -> None:
+            is_disliked = bool(worker.dislikes) and worker.dislikes in name
+            if worker.lease is not lease or worker.task is not order or (is_disliked and worker.is_stuck):
+                return
+            worker.task = None
+            if is_disliked and worker.dies:
+                self.kill(worker.name, is_noticed=True)
+                return
+            if is_disliked:
+                runs.append(f"({name})")
+                fingerprint, problem = worker.setup.fingerprint, f"it dislikes {name}"
+            else:
+                runs.append(name)
+                fingerprint, problem = order.fingerprint, ""
+                self._known[fingerprint] = order.configuration
+            worker.setup = ConfigurationReport(done=order.number, fingerprint=fingerprint, problem=problem)
+            self._beat(worker)
+            self._reconcile(worker, lease)
+
+        self._after(seconds + order.prove_ns / SECOND, done)
+
+    def _restart(self, worker: SimulatedWorker, lease: WorkerLease) -> None:
+        worker.is_leaving = False
+        if worker.lease is lease:
+            self.kill(worker.name, is_noticed=True)
+            self._after(0.5, lambda: self.boot(worker.name))
 
     def _check_lease(self, worker: SimulatedWorker, lease: WorkerLease) -> None:
         worker.is_checked = False
@@ -364,3 +455,14 @@ class World:
         now_ns = self.clock.now_ns
         self.blind_ns += (now_ns - self._blind_since_ns) * self.blind
         self._blind_since_ns = now_ns
+
+
+def configuration_of(name: str, **more: str) -> ClusterConfiguration:
+    """A configuration with a step of that name."""
+    return ClusterConfiguration({"pipeline": [name], **more})
+
+
+def _name(configuration: ClusterConfiguration) -> str:
+    steps = configuration.pipeline["pipeline"]
+    assert isinstance(steps, list)
+    return str(steps[0])

@@ -1,4 +1,4 @@
-"""The agent of a worker: keeps its lease, and lets its pipeline read what the lease allows."""
+"""The agent of a worker: keeps its lease, and lets its pipeline be what is ordered, and read what the lease allows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sightline.cluster.configured import WorkerPipeline
 from sightline.cluster.engine import ClusterEngine, ControllerAbsent, ControllerSilent
 from sightline.cluster.lease import WorkerLease
 from sightline.cluster.model import ClusterOptions, Grant, GrantedStream, Refusal
@@ -37,16 +38,16 @@ class WorkerFacts:
 
 
 class WorkerAgent(Worker):
-    """Runs the streams that a controller grants in a pipeline that has been started, and nothing else.
+    """Runs the pipeline that a controller orders, with the streams that it grants, and nothing else.
 
-    The pipeline stays the caller's. When streams do not stop in time after the end of the lease, the pipeline is
+    The pipeline stays the caller's to end. When streams do not stop in time after the end of the lease, the pipeline is
     aborted: nobody else may read them as long as this one does.
     """
 
     def __init__(
         self,
         lease: WorkerLease,
-        pipeline: Pipeline,
+        pipeline: WorkerPipeline,
         *,
         facts: WorkerFacts,
         engine: ClusterEngine,
@@ -54,11 +55,12 @@ class WorkerAgent(Worker):
         clock: Clock,
     ) -> None:
         super().__init__(f"cluster-{lease.worker}")
-        self._lease, self._pipeline, self._engine, self._options = lease, pipeline, engine, options
+        self._lease, self._configured, self._engine, self._options = lease, pipeline, engine, options
         self._clock = clock
         self.facts = facts
         """What the next heartbeat reports; may be replaced."""
         self._wanted_now, self._stopping_now = threading.Event(), threading.Event()
+        pipeline.on_done = self.wake
         self._running: dict[str, GrantedStream] = {}
         self._ending: dict[str, PendingChange] = {}
         self._epochs: dict[str, int] = {}
@@ -66,6 +68,8 @@ class WorkerAgent(Worker):
         self._refused: dict[str, tuple[int, str]] = {}
         """Streams that the pipeline has not taken, with the epoch and why: a new epoch tries them again."""
         self._lapsed_ns: int | None = None
+        self._confirmed = 0
+        """The last order that the controller knows to be here: before that, it is not begun with."""
         self._last_refusal = ""
         self._beat_ns = 0
 
@@ -81,12 +85,17 @@ class WorkerAgent(Worker):
             self.wait(60)
 
     def work(self) -> None:
-        """Report and run streams until `stop`, or until the pipeline has ended."""
+        """Report and run streams until `stop`, or until the pipeline has ended, or has to start in a new process."""
         while not self._stopping_now.is_set():
             is_asked = self._wanted_now.is_set()
             self._wanted_now.clear()
-            if not self._pipeline.is_running:
+            if self._configured.has_ended:
                 _LOG.error("the pipeline of the worker %s has ended: its streams start elsewhere", self._lease.worker)
+                return
+            order = self._lease.order
+            self._configured.follow(order if order is not None and order.number == self._confirmed else None)
+            if self._configured.must_restart:
+                _LOG.info("the worker %s ends, because its configuration takes a new process", self._lease.worker)
                 return
             if is_asked or self._clock.monotonic_ns() >= self._beat_ns:
                 self._report()
@@ -112,6 +121,7 @@ class WorkerAgent(Worker):
             labels=facts.labels,
             version=facts.version,
             refused={name: why for name, (_, why) in self._refused.items()},
+            configuration=self._configured.report,
         )
         try:
             answer = self._engine.report(beat)
@@ -122,17 +132,23 @@ class WorkerAgent(Worker):
         else:
             if isinstance(answer, Grant):
                 self._lease.take(answer)
-                self._last_refusal = ""
+                self._confirmed, self._last_refusal = beat.configuration.received, ""
+                if (order := self._lease.order) is not None and order.number != self._confirmed:
+                    self._wanted_now.set()
             elif isinstance(answer, Refusal) and answer.text != self._last_refusal:
                 self._last_refusal = answer.text
                 _LOG.error("the controller refuses the worker %s: %s", self._lease.worker, answer.text)
 
     def _reconcile(self) -> None:
         """Stop what is not wanted, start what is, and report when that is done."""
-        wanted = dict(self._lease.wanted)
+        wanted, pipeline = dict(self._lease.wanted), self._configured.pipeline
+        if pipeline is None:
+            if not wanted and self._lease.generation != self._lease.in_effect:
+                self._lease.applied(self._lease.generation)
+            return
         for name, granted in tuple(self._running.items()):
             if wanted.get(name) != granted and name not in self._ending:
-                self._ending[name] = self._pipeline.remove_source(name)
+                self._ending[name] = pipeline.remove_source(name)
         for name, change in tuple(self._ending.items()):
             if change.done:
                 del self._ending[name], self._running[name]
@@ -142,16 +158,16 @@ class WorkerAgent(Worker):
         }
         for name, granted in wanted.items():
             if name not in self._running and name not in self._refused:
-                self._start(granted)
+                self._start(granted, pipeline)
         if not self._ending and self._lease.generation != self._lease.in_effect:
             self._lease.applied(self._lease.generation)
             self._wanted_now.set()
 
-    def _start(self, granted: GrantedStream) -> None:
+    def _start(self, granted: GrantedStream, pipeline: Pipeline) -> None:
         name, epoch = granted.name, granted.epoch
         is_same = self._epochs.get(name) == epoch  # it was stopped at the end of a lease, and goes on
         try:
-            self._pipeline.add_source(name, granted.source, by="cluster", epoch=None if is_same else epoch)  # type: ignore[arg-type]
+            pipeline.add_source(name, granted.source, by="cluster", epoch=None if is_same else epoch)  # type: ignore[arg-type]
         except SightlineError as error:
             self._refused[name] = epoch, str(error)
             _LOG.error("the worker %s cannot run the stream %s: %s", self._lease.worker, name, error)
@@ -168,5 +184,5 @@ class WorkerAgent(Worker):
             self._lapsed_ns = now_ns
         elif now_ns - self._lapsed_ns >= _MARGIN * self._options.grace_ns:
             _LOG.error("the worker %s aborts: %s did not stop in time", self._lease.worker, ", ".join(self._ending))
-            self._pipeline.abort()
+            self._configured.abort()
             self._stopping_now.set()

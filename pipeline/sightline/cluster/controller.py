@@ -15,6 +15,7 @@ import numpy as np
 
 from sightline.cluster.decisions import evacuations, fleet_of, moves_that_balance, reason_to_wait, status_of
 from sightline.cluster.model import (
+    ClusterConfiguration,
     ClusterEvent,
     ClusterEventKind,
     ClusterOptions,
@@ -26,6 +27,7 @@ from sightline.cluster.model import (
     StreamSpec,
 )
 from sightline.cluster.placement import NOWHERE, place
+from sightline.cluster.rollout import Rollout
 from sightline.cluster.store import Saved, SavedHead, Store
 from sightline.cluster.tables import Tables
 from sightline.errors import ConfigurationError
@@ -56,9 +58,11 @@ class Controller:
         clock: Clock,
         options: ClusterOptions | None = None,
         version: str = "",
+        configuration: ClusterConfiguration | None = None,
     ) -> None:
-        """Go on where the store says that the controller before it was. `version` must be that of all workers. Raises
-        OutputError when the store cannot be read or written.
+        """Go on where the store says that the controller before it was. `version` must be that of all workers.
+        `configuration` is what their pipelines are made from; None when they have such. Raises OutputError when the
+        store cannot be read or written.
         """
         self.options = options or ClusterOptions()
         self._store, self._clock, self._version = store, clock, version
@@ -81,6 +85,7 @@ class Controller:
         self._revision, self._epoch_floor = head.revision, head.epoch_floor
         self._alive_ns = 0
         self._tables.restore(saved, now_ns=self._begun_ns)
+        self._rollout = Rollout(configuration, saved=saved.rollout, prove_ns=self.options.prove_ns, clock=clock)
         self.desire(streams)
         self._commit()
 
@@ -93,6 +98,18 @@ class Controller:
             if row is None:
                 row = table.add(name)
             table.describe(row, spec, kind=self._tables.classes.row(spec.requires, labels=self._workers.labels))
+
+    def configure(self, configuration: ClusterConfiguration) -> None:
+        """Want this configuration: the next steps give it to one worker after the other. One that is on its way is left
+        for it.
+        """
+        self._rollout.want(configuration)
+
+    def retry(self) -> None:
+        """Try again what was rolled back, and what workers could not run. Raises ConfigurationError when there is
+        nothing of that.
+        """
+        self._rollout.retry()
 
     def drain(self, worker: str, *, is_draining: bool = True) -> None:
         """Move all streams off a worker before maintenance, some at a time, or let it have streams again. Raises
@@ -132,7 +149,8 @@ class Controller:
         if self._is_committed and beat.generation != workers.generation[row]:
             streams = self._granted(row)
         generation = int(workers.generation[row])
-        return Grant(beat.number, self.term, self.options.lease_ns, generation, streams)
+        order = None if self._rollout.is_dirty else self._rollout.order_for(beat.worker)
+        return Grant(beat.number, self.term, self.options.lease_ns, generation, streams, order)
 
     def worker_ended(self, worker: str, incarnation: str) -> None:
         """Note that a worker's process is known to have ended: its streams need not wait for its lease."""
@@ -157,6 +175,7 @@ class Controller:
                 self._balanced_ns = now_ns
                 self._evacuate(now_ns)
                 self._balance(now_ns)
+        self._roll_out()
         self._note_drained()
         self._forget_workers(now_ns)
         self._commit()
@@ -165,12 +184,13 @@ class Controller:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The present workers that have not confirmed their assignment."""
-        count = len(self._workers)
-        differs = self._workers.is_present[:count] & (
-            self._workers.generation[:count] != self._workers.confirmed[:count]
+        """The present workers that have not confirmed their assignment, or do not know their configuration."""
+        workers, count = self._workers, len(self._workers)
+        return tuple(
+            workers.names[row]
+            for row in np.flatnonzero(workers.is_present[:count]).tolist()
+            if workers.generation[row] != workers.confirmed[row] or self._rollout.order_for(workers.names[row])
         )
-        return tuple(self._workers.names[row] for row in np.flatnonzero(differs).tolist())
 
     @property
     def status(self) -> ClusterStatus:
@@ -183,7 +203,12 @@ class Controller:
             term=self.term,
             waiting=waiting,
             refused=refused,
-            refused_workers={name: why for name, (why, _) in self._refused_workers.items()},
+            refused_workers={
+                **{name: why for name in self._workers.row_of if (why := self._rollout.problem_of(name))},
+                **{name: why for name, (why, _) in self._refused_workers.items()},
+            },
+            rollout=self._rollout.status,
+            configurations={name: self._rollout.fingerprint_of(name) for name in self._workers.row_of},
             now_ns=now_ns,
             options=self.options,
         )
@@ -193,7 +218,7 @@ class Controller:
         if beat.version != self._version:
             own, theirs = (one or "no version" for one in (self._version, beat.version))
             text = f"the worker {beat.worker!r} has {theirs}, the controller {own}"
-            return f"{text}: install the same version of Sightline and the same models on all machines"
+            return f"{text}: install the same version of Sightline on all machines"
         skew_ns = beat.epoch_ns - self._clock.epoch_ns()
         if abs(skew_ns) > self.options.clock_skew_ns:
             text = f"the clock of the worker {beat.worker!r} is {abs(skew_ns) / 1e9:.0f} s"
@@ -218,6 +243,9 @@ class Controller:
         if abs(beat.capacity - known) > _CAPACITY_CHANGE * known:
             workers.capacity[row] = max(beat.capacity, 0.0)
         workers.confirmed[row] = beat.generation
+        self._rollout.see(beat.worker, beat.configuration)
+        workers.is_configured[row] = self._rollout.runs_something(beat.worker)
+        self._note_unable(row, self._rollout.problem_of(beat.worker))
         self._note_refused(row, beat.refused)
         if has_changed:
             self._note_started(row)
@@ -240,6 +268,15 @@ class Controller:
             worker = self._workers.names[row]
             text = f"{worker} cannot run {name}: {refused[name]}"
             self._tell(ClusterEventKind.STREAM_REFUSED, text, worker=worker, stream=name)
+
+    def _note_unable(self, row: int, problem: str) -> None:
+        """Report that a worker does not run what it should; its streams go elsewhere."""
+        workers = self._workers
+        if problem and not workers.is_unable[row]:
+            name = workers.names[row]
+            text = f"{name} cannot run the configuration: {problem}"
+            self._tell(ClusterEventKind.WORKER_REFUSED, text, worker=name)
+        workers.is_unable[row] = bool(problem)
 
     def _note_started(self, row: int) -> None:
         """End the gaps of the streams that a worker has confirmed."""
@@ -297,6 +334,7 @@ class Controller:
         ran_seconds = (now_ns - int(workers.joined_ns[row])) / 1e9
         workers.is_present[row] = False
         self._refused.pop(row, None)
+        self._rollout.lost(workers.names[row], cause)
         workers.penalty_ns[row] = round(workers.backoff[row].fail(ran_seconds=ran_seconds) * 1e9)
         self._bump(row)
         name = workers.names[row]
@@ -417,6 +455,13 @@ class Controller:
         self._changed_workers.add(worker)
         return self._revision
 
+    def _roll_out(self) -> None:
+        """Let the configuration that is wanted come further."""
+        workers, count = self._workers, len(self._workers)
+        there = np.flatnonzero(workers.is_present[:count] & workers.is_known[:count]).tolist()
+        _, streams = self._streams.usage(count)
+        self._events += self._rollout.step({workers.names[row]: int(streams[row]) for row in there})
+
     def _note_drained(self) -> None:
         workers = self._workers
         count = len(workers)
@@ -441,6 +486,7 @@ class Controller:
             if name := workers.names[row]:
                 self._removed_workers.add(name)
                 self._changed_workers.discard(row)
+                self._rollout.forget(name)
                 workers.remove(row)
 
     def _row_of_worker(self, worker: str) -> int:
@@ -457,7 +503,7 @@ class Controller:
         """Keep what has changed; and once in a lease when workers were heard."""
         now_ns = self._clock.epoch_ns()
         changed = (self._changed_streams, self._changed_workers, self._removed_streams, self._removed_workers)
-        is_same = self._is_committed and not any(changed)
+        is_same = self._is_committed and not any(changed) and not self._rollout.is_dirty
         is_due = not 0 <= now_ns - self._alive_ns < self.options.lease_ns
         if is_same and not is_due:
             return
@@ -471,8 +517,9 @@ class Controller:
             head,
             {**dict.fromkeys(self._removed_workers), **kept_workers},
             {**dict.fromkeys(self._removed_streams), **kept_streams},
+            self._rollout.saved if self._rollout.is_dirty else None,
         )
         self._store.commit(changes)
-        self._alive_ns, self._is_committed = now_ns, True
+        self._alive_ns, self._is_committed, self._rollout.is_dirty = now_ns, True, False
         for one in changed:
             one.clear()

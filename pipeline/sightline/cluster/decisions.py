@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sightline.cluster.model import ClusterOptions, ClusterStatus, WorkerStatus
+from sightline.cluster.model import ClusterOptions, ClusterStatus, RolloutStatus, WorkerStatus
 from sightline.cluster.placement import Fleet, balance, place
 from sightline.cluster.tables import Tables
 
@@ -21,6 +21,7 @@ def fleet_of(tables: Tables, *, now_ns: int, options: ClusterOptions, with_penal
     workers, count = tables.workers, len(tables.workers)
     used, streams = tables.streams.usage(count)
     is_open = workers.is_present[:count] & workers.is_known[:count] & ~workers.is_draining[:count]
+    is_open &= workers.is_configured[:count] & ~workers.is_unable[:count]
     is_open &= now_ns - workers.seen_ns[:count] <= _LATE_HEARTBEATS * options.heartbeat_ns
     if not with_penalised:
         is_open &= workers.back_ns[:count] <= now_ns
@@ -29,14 +30,16 @@ def fleet_of(tables: Tables, *, now_ns: int, options: ClusterOptions, with_penal
 
 
 def evacuations(tables: Tables, *, now_ns: int, options: ClusterOptions) -> list[tuple[int, int, str]]:
-    """Streams to move (row, worker, why) from workers that are drained, or no longer have the labels they require."""
+    """Streams to move (row, worker, why) from workers that are drained, cannot run the configuration, or no longer have
+    the labels they require.
+    """
     streams, workers, count = tables.streams, tables.workers, len(tables.streams)
     most = _allowed_moves(tables, options)
     held = (streams.holder[:count] >= 0) & ~streams.is_leaving[:count] & ~streams.is_gone[:count]
     rows = streams.rows(held)
     holders = streams.holder[rows]
     matches = tables.classes.matches[streams.kind[rows], holders]
-    rows = rows[workers.is_draining[holders] | (workers.is_known[holders] & ~matches)]
+    rows = rows[workers.is_draining[holders] | workers.is_unable[holders] | (workers.is_known[holders] & ~matches)]
     if not len(rows) or most <= 0:
         return []
     fleet = fleet_of(tables, now_ns=now_ns, options=options)
@@ -46,7 +49,9 @@ def evacuations(tables: Tables, *, now_ns: int, options: ClusterOptions) -> list
         row = int(rows[index])
         holder = int(streams.holder[row])
         name = workers.names[holder]
-        why = "is drained" if workers.is_draining[holder] else "no longer has the labels that it requires"
+        why = "no longer has the labels that it requires"
+        if workers.is_draining[holder] or workers.is_unable[holder]:
+            why = "is drained" if workers.is_draining[holder] else "cannot run the configuration"
         found.append((row, int(chosen[index]), f"{name} {why}"))
     return found
 
@@ -82,6 +87,8 @@ def reason_to_wait(tables: Tables, kind: int, *, fill: float) -> str:
         return f"no {of_kind} is known: add one, or correct the label"
     if not present.any():
         return f"no {of_kind} is present"
+    if not (present & workers.is_configured[:count] & ~workers.is_unable[:count]).any():
+        return f"no {of_kind} runs the configuration yet"
     if not (present & ~workers.is_draining[:count]).any():
         return f"every {of_kind} is being drained"
     return f"no {of_kind} has room (filled to {fill:.0%} of its capacity at most): add workers"
@@ -94,6 +101,8 @@ def status_of(
     waiting: Mapping[str, str],
     refused: Mapping[str, str],
     refused_workers: Mapping[str, str],
+    rollout: RolloutStatus,
+    configurations: Mapping[str, str],
     now_ns: int,
     options: ClusterOptions,
 ) -> ClusterStatus:
@@ -113,6 +122,7 @@ def status_of(
                 float(used[row]),
                 float(workers.capacity[row]),
                 workers.labels[row],
+                configurations[name],
             )
             for row, name in enumerate(workers.names)
             if name
@@ -127,6 +137,7 @@ def status_of(
         refused,
         refused_workers,
         fleet_of(tables, now_ns=now_ns, options=options).imbalance(),
+        rollout,
     )
 
 

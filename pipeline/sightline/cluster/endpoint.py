@@ -57,7 +57,8 @@ class ControllerEndpoint(Worker):
     """Serves a controller at a socket: a `ClusterEngine`, and the loop that steps the controller.
 
     The socket has to listen before the controller is made, and until the process ends: a refused connection proves that
-    there is none. Who has the token may report as a worker, ask for the status, and drain workers.
+    there is none. Who has the token may report as a worker, ask for the status,
+    drain workers, and have refused configurations tried again.
     """
 
     def __init__(
@@ -92,6 +93,10 @@ class ControllerEndpoint(Worker):
             with self._lock:
                 self._open.add(session)
             session.start()
+
+    def call(self, action: Callable[[Controller], None]) -> None:
+        """Let something change the controller; raises what it raises."""
+        self._loop.call(action)
 
     def close(self) -> None:
         """Step no more, then refuse connections: in this order, so that a refused one proves that nobody decides.
@@ -182,6 +187,9 @@ class ControllerEndpoint(Worker):
         if message.get("ask") == "drain":
             worker, is_draining = str(message.get("worker")), bool(message.get("draining"))
             self._loop.call(lambda controller: controller.drain(worker, is_draining=is_draining))
+            return {}
+        if message.get("ask") == "retry":
+            self._loop.call(Controller.retry)
             return {}
         raise ConfigurationError("the controller does not know this request: use the same version of Sightline")
 

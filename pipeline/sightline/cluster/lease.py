@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sightline.cluster.model import Grant, GrantedStream, Heartbeat
+from sightline.cluster.model import ConfigurationOrder, ConfigurationReport, Grant, GrantedStream, Heartbeat
 
 if TYPE_CHECKING:
     from sightline.graph import Clock
@@ -31,6 +32,7 @@ class WorkerLease:
         self._term = 0
         self._generation = self._in_effect = self._lapses = 0
         self._streams: dict[str, GrantedStream] = {}
+        self._order: ConfigurationOrder | None = None
 
     def heartbeat(
         self,
@@ -40,6 +42,7 @@ class WorkerLease:
         labels: Mapping[str, str] | None = None,
         version: str = "",
         refused: Mapping[str, str] | None = None,
+        configuration: ConfigurationReport | None = None,
     ) -> Heartbeat:
         """Make the next heartbeat, which is to be sent at once."""
         self._check()
@@ -58,6 +61,7 @@ class WorkerLease:
             labels or {},
             version,
             refused or {},
+            replace(configuration or ConfigurationReport(), received=0 if self._order is None else self._order.number),
         )
 
     def take(self, grant: Grant) -> None:
@@ -74,6 +78,8 @@ class WorkerLease:
         if grant.streams is not None and grant.generation > self._generation:
             self._generation = grant.generation
             self._streams = {one.name: one for one in grant.streams}
+        if grant.order is not None and (self._order is None or grant.order.number > self._order.number):
+            self._order = grant.order
 
     def controller_absent(self, number: int) -> None:
         """Note that heartbeat `number` met no controller: its address refused the connection, so that no controller
@@ -91,6 +97,12 @@ class WorkerLease:
         """What is to run now, by name."""
         self._check()
         return self._streams
+
+    @property
+    def order(self) -> ConfigurationOrder | None:
+        """What the pipeline is to become; None as long as that is not known, or not known any more."""
+        self._check()
+        return self._order
 
     @property
     def generation(self) -> int:
@@ -116,4 +128,4 @@ class WorkerLease:
         if self._until_ns and self._clock.monotonic_ns() >= self._until_ns:
             self._lapses += 1
             self._until_ns = self._lease_ns = self._term = self._generation = self._in_effect = 0
-            self._streams = {}
+            self._streams, self._order = {}, None

@@ -8,10 +8,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sightline.cluster.agent import WorkerAgent, WorkerFacts
+from sightline.cluster.configured import WorkerPipeline
 from sightline.cluster.controller import Controller
 from sightline.cluster.engine import ControllerAbsent, ControllerLoop, ControllerSilent
 from sightline.cluster.lease import WorkerLease
 from sightline.cluster.model import (
+    ClusterConfiguration,
     ClusterEvent,
     ClusterOptions,
     ClusterStatus,
@@ -34,25 +36,28 @@ if TYPE_CHECKING:
 class LocalCluster:
     """A cluster whose machines are pipelines in this process; from any thread, and as a context manager.
 
-    `pipelines` makes the pipeline of a worker by its name, without sources and with `keep_running`. The pipelines are
-    started and closed here. `kill_worker`, `cut` and `kill_controller` are failures of machines, links and processes.
+    `pipelines` makes the pipeline of a worker, by its name and the configuration, without sources and with
+    `keep_running`. The pipelines are started and closed here. `kill_worker`, `cut` and `kill_controller` are failures
+    of machines, links and processes.
     """
 
     def __init__(
         self,
         streams: Mapping[str, StreamSpec],
         *,
-        pipelines: Callable[[str], Pipeline],
+        pipelines: Callable[[str, ClusterConfiguration], Pipeline],
         store: Store,
+        configuration: ClusterConfiguration | None = None,
         options: ClusterOptions | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.options = options or ClusterOptions()
         self._streams, self._pipelines, self._store = dict(streams), pipelines, store
+        self._configuration = configuration or ClusterConfiguration()
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._agents: dict[str, WorkerAgent] = {}
-        self._running: dict[str, Pipeline] = {}
+        self._running: dict[str, WorkerPipeline] = {}
         self._starts: dict[str, int] = {}
         self._cut: set[str] = set()
         self._loop: ControllerLoop | None = None
@@ -73,7 +78,13 @@ class LocalCluster:
 
     def start_controller(self) -> None:
         """Start a controller. Raises OutputError when its state cannot be read or written."""
-        controller = Controller(self._streams, store=self._store, clock=self._clock, options=self.options)
+        controller = Controller(
+            self._streams,
+            store=self._store,
+            clock=self._clock,
+            options=self.options,
+            configuration=self._configuration,
+        )
         loop = ControllerLoop(controller, engine=self, on_event=self._note)
         with self._lock:
             self._loop = loop
@@ -91,23 +102,39 @@ class LocalCluster:
         self._streams = dict(streams)
         self._controller(lambda controller: controller.desire(self._streams))
 
+    def configure(self, configuration: ClusterConfiguration) -> None:
+        """Roll out a configuration."""
+        self._configuration = configuration
+        self._controller(lambda controller: controller.configure(configuration))
+
+    def retry(self) -> None:
+        """Try again what was refused. Raises ConfigurationError when there is nothing of that."""
+        self._controller(Controller.retry)
+
     def drain(self, worker: str, *, is_draining: bool = True) -> None:
         """Drain a worker. Raises ConfigurationError when there is none of that name."""
         self._controller(lambda controller: controller.drain(worker, is_draining=is_draining))
 
     def start_worker(self, name: str, facts: WorkerFacts) -> None:
-        """Start a worker, or start one again that was killed. Raises what its pipeline raises at its start."""
+        """Start a worker, or start one again that was killed. Raises ConfigurationError when it runs."""
         with self._lock:
             if name in self._agents:
                 raise ConfigurationError(f"the worker {name!r} runs already")
             number = self._starts[name] = self._starts.get(name, 0) + 1
-        pipeline = self._pipelines(name)
-        pipeline.start()
+        pipeline = WorkerPipeline(lambda configuration: self._pipelines(name, configuration))
         lease = WorkerLease(name, f"{name}-{number}", clock=self._clock)
         agent = WorkerAgent(lease, pipeline, facts=facts, engine=self, options=self.options, clock=self._clock)
         with self._lock:
             self._agents[name], self._running[name] = agent, pipeline
         agent.start()
+
+    def pipeline(self, worker: str) -> Pipeline:
+        """What a worker runs. Raises ConfigurationError when it runs nothing."""
+        with self._lock:
+            found = self._running[worker].pipeline if worker in self._running else None
+        if found is None:
+            raise ConfigurationError(f"the worker {worker!r} runs nothing")
+        return found
 
     def kill_worker(self, name: str) -> None:
         """End a worker at once, and what it was working on with it. The controller is not told."""
@@ -115,7 +142,7 @@ class LocalCluster:
             agent, pipeline = self._agents.pop(name), self._running.pop(name)
         agent.stop()
         pipeline.abort()
-        pipeline.wait()
+        pipeline.end()
 
     def cut(self, name: str, *, is_cut: bool = True) -> None:
         """Let no message of a worker through, or let them through again."""
@@ -147,9 +174,7 @@ class LocalCluster:
         for agent in agents:
             agent.stop()
         for pipeline in pipelines:
-            pipeline.stop()
-        for pipeline in pipelines:
-            pipeline.wait()
+            pipeline.end()
         self.kill_controller()
 
     def __enter__(self) -> Self:

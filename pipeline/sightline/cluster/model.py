@@ -15,6 +15,7 @@ from sightline.errors import ConfigurationError
 Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
 
 _SECOND_NS = 1_000_000_000
+_CHANGE_WHILE_RUNNING = ("pipeline", "batch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class ClusterOptions:
     """The share of all streams that is moved at a time at most, for drains and rebalancing; at least one stream."""
     spread: float = 0.25
     """The share of a group's streams that one worker gets at most, as long as others have room."""
+    prove_ns: int = 5 * _SECOND_NS
+    """How long a worker runs a changed configuration on probation before the next one gets it."""
     clock_skew_ns: int = 60 * _SECOND_NS
     """Workers whose time of day differs by more are refused."""
 
@@ -48,8 +51,9 @@ class ClusterOptions:
         for name in ("heartbeat_ns", "lease_ns", "grace_ns", "rebalance_ns", "clock_skew_ns"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"cluster.{name} is {getattr(self, name)}: give a time above 0")
-        if self.settle_ns < 0:
-            raise ConfigurationError(f"cluster.settle_ns is {self.settle_ns}: give 0 or more")
+        for name in ("settle_ns", "prove_ns"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"cluster.{name} is {getattr(self, name)}: give 0 or more")
         if self.lease_ns < 3 * self.heartbeat_ns:
             text = f"cluster.lease_ns is {self.lease_ns}: give three times heartbeat_ns ({self.heartbeat_ns}) or more"
             raise ConfigurationError(f"{text}, so that one lost heartbeat stops no streams")
@@ -83,6 +87,53 @@ class StreamSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterConfiguration:
+    """What all workers run beside their streams: a pipeline without sources, as YAML has it, and the content (SHA-256)
+    of each file that its steps read, by path.
+    """
+
+    pipeline: Mapping[str, Json] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen digits that are another for another configuration."""
+        return blake2b(msgspec.json.encode(self, order="sorted"), digest_size=8).hexdigest()
+
+    def needs_new_process(self, former: ClusterConfiguration) -> bool:
+        """Whether a worker that runs the former one has to start again for this one: where more than steps and batches
+        differs, a pipeline cannot change while it runs.
+        """
+        ours, theirs = ({**one.pipeline, **dict.fromkeys(_CHANGE_WHILE_RUNNING)} for one in (self, former))
+        return ours != theirs
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationOrder:
+    """The configuration that a worker is to run from now on. `number` grows with each order of a cluster. The change is
+    on probation for `prove_ns`.
+    """
+
+    number: int
+    fingerprint: str
+    prove_ns: int
+    configuration: ClusterConfiguration
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationReport:
+    """What a worker says of its configuration: the numbers of the order that it has received last, and of the one that
+    it has done with; the fingerprint of what it runs, empty when it runs nothing yet; and why it could not do the
+    latter order.
+    """
+
+    received: int = 0
+    done: int = 0
+    fingerprint: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """A worker's report, once every `heartbeat_ns` and after each change that it has made.
 
@@ -91,7 +142,7 @@ class Heartbeat:
     worker has just started or its lease was over. `lapses` counts how often that was. `capacity` is
     the frames a second that the worker has proved, `limit` how many streams it takes at most. `version` is what has to
     be the same on all machines. `epoch_ns` is the worker's time of day. `refused` are the streams of its assignment
-    that its pipeline does not take, and why.
+    that its pipeline does not take, and why. `configuration` is what its pipeline is made from.
     """
 
     worker: str
@@ -105,6 +156,7 @@ class Heartbeat:
     labels: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
+    configuration: ConfigurationReport = ConfigurationReport()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +172,8 @@ class GrantedStream:
 class Grant:
     """The answer to heartbeat `number`: the lease of the worker is renewed, from when it sent that heartbeat on.
 
-    `streams` are all that the worker is to run in `generation`; None where it is to run what it does. `term` grows with
-    each start of the controller.
+    `streams` are all that the worker is to run in `generation`; None where it is to run what it does. `order` is what
+    its pipeline is to become; None where the worker has that order. `term` grows with each start of the controller.
     """
 
     number: int
@@ -129,6 +181,7 @@ class Grant:
     lease_ns: int
     generation: int
     streams: tuple[GrantedStream, ...] | None
+    order: ConfigurationOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +203,11 @@ class ClusterEventKind(StrEnum):
     STREAM_REFUSED = "stream_refused"
     STREAMS_WAIT = "streams_wait"
     STREAMS_PLACED = "streams_placed"
+    ROLLOUT_BEGUN = "rollout_begun"
+    ROLLOUT_PROVED = "rollout_proved"
+    ROLLOUT_DONE = "rollout_done"
+    ROLLOUT_REVERTED = "rollout_reverted"
+    ROLLOUT_WITHDRAWN = "rollout_withdrawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +229,9 @@ class ClusterEvent:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A worker as the controller sees it. `load` and `capacity` are frames a second."""
+    """A worker as the controller sees it. `load` and `capacity` are frames a second; `configuration` is the fingerprint
+    of what it runs.
+    """
 
     name: str
     is_present: bool
@@ -180,13 +240,28 @@ class WorkerStatus:
     load: float
     capacity: float
     labels: Mapping[str, str]
+    configuration: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutStatus:
+    """How far a changed configuration has come. `accepted` is the fingerprint of the one that all workers have proved,
+    `wanted` of the one that was given last: another one while it is rolled out, and after it was rolled back. `trying`
+    is the worker that has it on probation, `proved` are those that have proved it. `problem` is why it was rolled back.
+    """
+
+    accepted: str = ""
+    wanted: str = ""
+    trying: str = ""
+    proved: tuple[str, ...] = ()
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
     """A cluster at one moment. `assignment` is the worker and epoch of each stream that has one; `moving` streams are
     being stopped to start elsewhere; `waiting` says for each stream without a worker why, `refused` why its worker does
-    not take it. `refused_workers` report, and do not take part: why.
+    not take it. `refused_workers` report, and do not take part: why. `rollout` is about the configuration.
 
     `imbalance` is by how much of the mean the fullest worker is above it, of the workers that streams are placed on.
     """
@@ -199,3 +274,4 @@ class ClusterStatus:
     refused: Mapping[str, str]
     refused_workers: Mapping[str, str]
     imbalance: float
+    rollout: RolloutStatus = RolloutStatus()

@@ -1,15 +1,19 @@
-"""What a controller keeps over a restart: who has which stream, with what epoch. In a file, or in memory."""
+"""What a controller keeps over a restart: who has which stream, with what epoch, and who has which configuration. In a
+file, or in memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from sightline.runtime.database import Database
 
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS head(one INTEGER PRIMARY KEY CHECK (one = 1), term INTEGER NOT NULL,
   revision INTEGER NOT NULL, epoch_floor INTEGER NOT NULL);
@@ -18,7 +22,9 @@ CREATE TABLE IF NOT EXISTS workers(name TEXT PRIMARY KEY, incarnation TEXT NOT N
   lapses INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS streams(name TEXT PRIMARY KEY, worker TEXT, epoch INTEGER NOT NULL, since INTEGER NOT NULL,
   leaving INTEGER NOT NULL, blind_ns INTEGER NOT NULL, cause TEXT NOT NULL, source TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS rollout(one INTEGER PRIMARY KEY CHECK (one = 1), json TEXT NOT NULL);
 """
+_FILES, _OWNER_ONLY = ("", "-wal", "-shm"), 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +70,30 @@ class SavedStream:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedRollout:
+    """Fingerprints of the configurations that all workers have proved, and that was given last; why the latter was
+    rolled back; the worker that has it on probation, and those that have proved it; `number` of the last order, and the
+    order of each worker: its number and a fingerprint. `configurations` are all of these, as plain data.
+    """
+
+    accepted: str
+    wanted: str
+    problem: str
+    turn: str
+    proved: tuple[str, ...]
+    number: int
+    orders: Mapping[str, tuple[int, str]]
+    configurations: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Saved:
-    """The whole state; or what has changed, where None stands for what is gone."""
+    """The whole state; or what has changed, where None stands for what is gone; of the roll-out for no change."""
 
     head: SavedHead = SavedHead()
     workers: Mapping[str, SavedWorker | None] = field(default_factory=dict)
     streams: Mapping[str, SavedStream | None] = field(default_factory=dict)
+    rollout: SavedRollout | None = None
 
 
 class Store(Protocol):
@@ -91,14 +115,15 @@ class MemoryStore:
         self._head = SavedHead()
         self._workers: dict[str, SavedWorker] = {}
         self._streams: dict[str, SavedStream] = {}
+        self._rollout: SavedRollout | None = None
 
     def load(self) -> Saved:
         """Return a copy of what was kept."""
-        return Saved(self._head, dict(self._workers), dict(self._streams))
+        return Saved(self._head, dict(self._workers), dict(self._streams), self._rollout)
 
     def commit(self, changes: Saved) -> None:
         """Keep the changes."""
-        self._head = changes.head
+        self._head, self._rollout = changes.head, changes.rollout or self._rollout
         _merge(self._workers, changes.workers)
         _merge(self._streams, changes.streams)
 
@@ -120,6 +145,9 @@ class FileStore:
     def __init__(self, path: Path) -> None:
         """Open or make it. Raises OutputError, DatabaseDamaged, and DatabaseInUse when another controller has it."""
         self._database = Database(path, what="state of a cluster", schema=_SCHEMA, version=_VERSION)
+        for own in path.parent.glob(f"{path.name}*"):  # steps may have passwords
+            if own.name.removeprefix(path.name) in _FILES:
+                own.chmod(_OWNER_ONLY)
 
     def load(self) -> Saved:
         """Return what was kept. Raises OutputError."""
@@ -129,6 +157,7 @@ class FileStore:
         )
         columns = "name, worker, epoch, since, leaving, blind_ns, cause, source"
         streams = self._database.rows(f"SELECT {columns} FROM streams")  # noqa: S608  constant names
+        rollouts = self._database.rows("SELECT json FROM rollout")
         return Saved(
             SavedHead(*heads[0]) if heads else SavedHead(),
             {
@@ -139,6 +168,7 @@ class FileStore:
                 name: SavedStream(worker, epoch, since, bool(leaves), blind_ns, cause, source)
                 for name, worker, epoch, since, leaves, blind_ns, cause, source in streams
             },
+            msgspec.json.decode(rollouts[0][0], type=SavedRollout) if rollouts else None,
         )
 
     def commit(self, changes: Saved) -> None:
@@ -165,6 +195,10 @@ class FileStore:
                     if one is not None
                 ),
             )
+            if changes.rollout is not None:
+                database.execute(
+                    "INSERT OR REPLACE INTO rollout VALUES (1, ?)", (msgspec.json.encode(changes.rollout).decode(),)
+                )
             for table, rows in (("workers", changes.workers), ("streams", changes.streams)):
                 gone = [(name,) for name, one in rows.items() if one is None]
                 database.executemany(f"DELETE FROM {table} WHERE name = ?", gone)  # noqa: S608  two constant names

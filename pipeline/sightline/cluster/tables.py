@@ -51,8 +51,9 @@ class Workers(_Rows):
 
     `seen_ns` is the monotonic time of the last heartbeat, `sent_ns` the worker's time of day then, `lapses` how often
     its lease was over, `generation` that of its assignment, `confirmed` what it has put into effect. `is_present` says
-    that its lease may be in force, `is_known` that it has reported to this controller. It is given streams from
-    `back_ns` on; `penalty_ns` after it has come back.
+    that its lease may be in force, `is_known` that it has reported to this controller, `is_configured` that it has a
+    pipeline, `is_unable` that this is not the one that it should have. It is given streams from `back_ns` on;
+    `penalty_ns` after it has come back.
     """
 
     def __init__(self, classes: Classes) -> None:
@@ -74,6 +75,8 @@ class Workers(_Rows):
         self.lapses = np.zeros(_COLUMNS_BEGIN, np.int64)
         self.is_present = np.zeros(_COLUMNS_BEGIN, np.bool_)
         self.is_known = np.zeros(_COLUMNS_BEGIN, np.bool_)
+        self.is_configured = np.zeros(_COLUMNS_BEGIN, np.bool_)
+        self.is_unable = np.zeros(_COLUMNS_BEGIN, np.bool_)
         self.is_draining = np.zeros(_COLUMNS_BEGIN, np.bool_)
         self.is_drained = np.zeros(_COLUMNS_BEGIN, np.bool_)
 

@@ -26,7 +26,17 @@ from typing import Any
 
 import msgspec
 
-from sightline.cluster.model import ClusterStatus, Grant, GrantedStream, Heartbeat, Refusal, WorkerStatus
+from sightline.cluster.model import (
+    ClusterConfiguration,
+    ClusterStatus,
+    ConfigurationOrder,
+    Grant,
+    GrantedStream,
+    Heartbeat,
+    Refusal,
+    RolloutStatus,
+    WorkerStatus,
+)
 from sightline.errors import ConfigurationError
 
 TOKEN_VARIABLE = "SIGHTLINE_CLUSTER_TOKEN"  # noqa: S105  a name
@@ -222,7 +232,11 @@ def answer_from(message: Mapping[str, Any]) -> Grant | Refusal | None:
     grant = dict(message["grant"])
     streams = grant.pop("streams")
     granted = None if streams is None else tuple(GrantedStream(**one) for one in streams)
-    return Grant(**grant, streams=granted)
+    order = grant.pop("order")
+    ordered = None
+    if order is not None:
+        ordered = ConfigurationOrder(**{**order, "configuration": ClusterConfiguration(**order["configuration"])})
+    return Grant(**grant, streams=granted, order=ordered)
 
 
 def status_from(message: Mapping[str, Any]) -> ClusterStatus:
@@ -230,7 +244,9 @@ def status_from(message: Mapping[str, Any]) -> ClusterStatus:
     plain = dict(message)
     workers = tuple(WorkerStatus(**one) for one in plain.pop("workers"))
     assignment = {name: (worker, epoch) for name, (worker, epoch) in plain.pop("assignment").items()}
-    return ClusterStatus(workers=workers, assignment=assignment, moving=tuple(plain.pop("moving")), **plain)
+    rollout, moving = plain.pop("rollout"), tuple(plain.pop("moving"))
+    progress = RolloutStatus(**{**rollout, "proved": tuple(rollout["proved"])})
+    return ClusterStatus(workers=workers, assignment=assignment, moving=moving, rollout=progress, **plain)
 
 
 def _mac(token: str, side: bytes, one: bytes, other: bytes) -> bytes:

@@ -49,6 +49,8 @@ class ClusterSettings(Described):
     """The share of all streams that is moved at a time at most, for drains and balance; at least one stream."""
     spread: _Share = 0.25
     """The share of a group's streams that one worker gets at most, as long as others have room."""
+    prove: Annotated[Duration, Field(ge=0)] = 5_000_000_000
+    """How long a worker runs changed steps on probation before the next worker gets them; `0s`: not at all."""
     fps: Annotated[float, Field(gt=0, le=1000)] = 25.0
     """Frames a second of a stream for which nothing else is given; `max_fps` of a source goes before it."""
     streams: Mapping[str, PlacedStreams] = {}

@@ -8,6 +8,7 @@ import secrets
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,19 @@ import pytest
 
 from sightline.cluster.controller import Controller
 from sightline.cluster.endpoint import ControllerEndpoint, listen
-from sightline.cluster.model import ClusterOptions, ClusterStatus, Heartbeat, StreamSpec
+from sightline.cluster.model import (
+    ClusterConfiguration,
+    ClusterOptions,
+    ClusterStatus,
+    ConfigurationReport,
+    Heartbeat,
+    StreamSpec,
+)
 from sightline.cluster.store import FileStore
 from sightline.cluster.wire import Connection, Presence, answer_from, status_from
 from sightline.errors import ConfigurationError
 from sightline.graph.site import SystemClock
-from sightline_plugins.commands.cluster.program import Charter
+from sightline_plugins.commands.cluster.charter import Charter
 from sightline_plugins.commands.cluster.supervision import ControllerSupervisor
 from tests.disks import fill
 from tests.ports import free_port
@@ -37,10 +45,16 @@ def token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGHTLINE_CLUSTER_TOKEN", TOKEN)
 
 
+def charter_in(folder: Path) -> Charter:
+    """What a controller with its state in a folder is started with."""
+    streams = {name: asdict(one) for name, one in STREAMS.items()}
+    configuration = asdict(ClusterConfiguration())
+    return Charter("127.0.0.1", free_port(), str(folder / "site.cluster"), "", OPTIONS, streams, configuration)
+
+
 @pytest.fixture
 def charter(tmp_path: Path) -> Charter:
-    address = ("127.0.0.1", free_port())
-    return Charter.of(STREAMS, address=address, store=tmp_path / "site.cluster", version="", options=OPTIONS)
+    return charter_in(tmp_path)
 
 
 @pytest.fixture
@@ -74,7 +88,8 @@ def test_a_killed_controller_is_started_again_with_the_same_assignment(
     supervisor = ControllerSupervisor(charter)
     supervisor.start()
     connection = Connection.to_controller((charter.host, charter.port), token=TOKEN, timeout_seconds=60)
-    beat = Heartbeat("w1", "first", 1, 0, 0, 100.0, time.time_ns())
+    runs = ConfigurationReport(fingerprint=ClusterConfiguration().fingerprint)
+    beat = Heartbeat("w1", "first", 1, 0, 0, 100.0, time.time_ns(), configuration=runs)
     connection.send({"beat": beat, "presence": presence.address})
     answer_from(connection.receive(timeout_seconds=60))
     wait_until(lambda: (one := status_at(charter.port)) and len(one.assignment) == len(STREAMS))
@@ -138,8 +153,7 @@ def test_on_a_full_disk_nothing_is_placed_until_there_is_room(
 
 def test_a_head_whose_disk_is_full_does_not_start(tmpfs: Path) -> None:
     fill(tmpfs / "rubbish")
-    address = ("127.0.0.1", free_port())
-    charter = Charter.of(STREAMS, address=address, store=tmpfs / "site.cluster", version="", options=OPTIONS)
+    charter = charter_in(tmpfs)
 
     with pytest.raises(ConfigurationError, match=r"the controller cannot start: .*the disk is full"):
         ControllerSupervisor(charter).start()

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 
 from sightline import Pipeline
 from sightline.cluster.agent import WorkerFacts
 from sightline.cluster.local import LocalCluster
-from sightline.cluster.model import ClusterEvent, ClusterEventKind, ClusterOptions, Json, StreamSpec
+from sightline.cluster.model import (
+    ClusterConfiguration,
+    ClusterEvent,
+    ClusterEventKind,
+    ClusterOptions,
+    Json,
+    StreamSpec,
+)
 from sightline.cluster.store import FileStore
 from sightline.errors import ConfigurationError
 from sightline.graph import Site
 from sightline.graph.transport import Record, Transport
+from sightline.media import FrameView
+from sightline_plugins import Callback
 from tests.unit.delivery.sending import Post
 from tests.waiting import wait_until
 
@@ -31,6 +41,7 @@ OPTIONS = ClusterOptions(
     settle_ns=SECOND,
     rebalance_ns=SECOND // 2,
     moving=0.5,
+    prove_ns=SECOND,
 )
 CAMERA: dict[str, Json] = {"pattern": "counter", "size": [64, 48], "fps": 20, "frames": None, "realtime": True}
 FACTS = WorkerFacts(capacity=400)
@@ -82,6 +93,29 @@ class Run(NamedTuple):
     last_ns: int
 
 
+def configured(step: str, *, on: str = "") -> ClusterConfiguration:
+    """A configuration with one more step, which is fine, or `raises` or `cannot` be built on a worker."""
+    return ClusterConfiguration({"pipeline": [step, on]})
+
+
+def _steps_of(configuration: ClusterConfiguration, worker: str) -> list[Callback]:
+    """The steps of a configuration on a worker. Raises ConfigurationError where that cannot run it."""
+    if not configuration.pipeline:
+        return []
+    step, on = cast("list[str]", configuration.pipeline["pipeline"])
+    if step == "cannot" and on == worker:
+        raise ConfigurationError("street.onnx is not there")
+
+    def raises(frame: FrameView) -> None:
+        raise ValueError(f"no frame of {frame.stream.name}")
+
+    return [Callback(function=raises if step == "raises" and on == worker else _seen, id=step)]
+
+
+def _seen(frame: FrameView) -> None:
+    del frame
+
+
 class Scene:
     """A cluster of three workers and six cameras, and what it delivers."""
 
@@ -90,12 +124,23 @@ class Scene:
         self.store = FileStore(folder / "cluster.db")
         streams = {f"c{number}": StreamSpec(20, source=CAMERA) for number in range(6)}
         self.cluster = LocalCluster(streams, pipelines=self._pipeline, store=self.store, options=OPTIONS)
-        self.pipelines: dict[str, Pipeline] = {}
         self._made = 0
+        self._deliverings: dict[str, Post] = {}
 
-    def _pipeline(self, worker: str) -> Pipeline:
-        receiver = self.receiver
+    def _pipeline(self, worker: str, configuration: ClusterConfiguration) -> Pipeline:
         self._made += 1
+        return Pipeline(
+            sources={},
+            steps=[*_steps_of(configuration, worker), self._delivering(worker)],
+            keep_running=True,
+            state=False,
+            outputs=self.folder / f"{worker}-{self._made}",
+            device="cpu",
+        )
+
+    def _delivering(self, worker: str) -> Post:
+        """A step that delivers to the receiver; the same one for all configurations of a worker."""
+        receiver = self.receiver
 
         class Delivering(Post):
             """Delivers to the receiver."""
@@ -103,11 +148,7 @@ class Scene:
             def transport(self, site: Site) -> Transport:
                 return receiver.of(worker)
 
-        outputs = self.folder / f"{worker}-{self._made}"
-        pipeline = self.pipelines[worker] = Pipeline(
-            sources={}, steps=[Delivering()], keep_running=True, state=False, outputs=outputs, device="cpu"
-        )
-        return pipeline
+        return self._deliverings.setdefault(worker, Delivering())
 
     def start(self) -> None:
         """Start all workers, and wait until all cameras are seen."""
@@ -208,7 +249,7 @@ def test_workers_that_are_cut_off_or_end_lose_their_streams_and_the_next_control
     scene.cluster.cut("w2", is_cut=False)
     wait_until(lambda: scene.streams_of("w2"))
     scene.wait_for_all()
-    scene.pipelines["w0"].stop()
+    scene.cluster.pipeline("w0").stop()
     wait_until(lambda: not scene.streams_of("w0"))
     scene.wait_for_all()
     scene.end()
@@ -236,3 +277,42 @@ def test_a_worker_is_drained_and_another_source_begins_a_new_epoch(scene: Scene)
     scene.end()
 
     assert scene.runs()["c3"][-1].workers == {before[0]}
+
+
+def test_a_configuration_goes_through_the_workers_without_losing_a_frame(scene: Scene) -> None:
+    scene.start()
+    assignment = scene.cluster.status.assignment
+    good = configured("good")
+    scene.cluster.configure(good)
+    wait_until(lambda: scene.cluster.status.rollout.accepted == good.fingerprint)
+    scene.wait_for_all()
+
+    assert scene.cluster.status.assignment == assignment
+    assert {scene.cluster.pipeline(f"w{number}").description.steps[0].id for number in range(3)} == {"good"}  # type: ignore[union-attr]
+    scene.end()
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ("raises", r"w\d cannot run it: the change is reverted, .*no frame of c\d.*; \d+ frames that met the error"),
+        ("cannot", r"w\d cannot run it: street\.onnx is not there"),
+    ],
+)
+def test_a_worker_that_cannot_run_a_configuration_takes_it_from_all(scene: Scene, step: str, why: str) -> None:
+    scene.start()
+    assignment = scene.cluster.status.assignment
+    scene.cluster.configure(configured("good"))
+    wait_until(lambda: len(scene.cluster.status.rollout.proved) == 1)
+    scene.cluster.kill_controller()
+    scene.cluster.start_controller()
+    wait_until(lambda: scene.cluster.status.rollout.accepted == configured("good").fingerprint)
+    scene.cluster.configure(configured(step, on="w2"))
+    wait_until(lambda: scene.cluster.status.rollout.problem)
+    wait_until(lambda: {one.configuration for one in scene.cluster.status.workers} == {configured("good").fingerprint})
+    scene.wait_for_all()
+
+    assert re.match(why.replace(r"w\d", "w2"), scene.cluster.status.rollout.problem)
+    assert scene.cluster.status.assignment == assignment
+    assert {scene.cluster.pipeline(f"w{number}").description.steps[0].id for number in range(3)} == {"good"}  # type: ignore[union-attr]
+    scene.end()

@@ -13,10 +13,12 @@ import pytest
 
 from sightline.cli.main import execute
 from sightline.config import load_description
-from sightline_plugins.commands.cluster.job import Job, Machine, job_of, options_of, settings_of, streams_of, version_of
+from sightline.graph.outputs import Outputs
+from sightline_plugins.commands.cluster.charter import Charter
+from sightline_plugins.commands.cluster.job import Job, Machine
 from sightline_plugins.commands.cluster.keeper import WorkerKeeper, end_worker
 from sightline_plugins.commands.cluster.process import holder_of
-from sightline_plugins.commands.cluster.program import Charter, ControllerProgram
+from sightline_plugins.commands.cluster.program import ControllerProgram
 from tests.ports import free_port
 from tests.waiting import wait_until
 
@@ -29,6 +31,8 @@ sources:
 cluster:
   heartbeat: 300ms
   lease: 60s
+  store: site.cluster
+  prove: 300ms
   fps: 10
   streams: {yard: {requires: {site: north}}}
 pipeline:
@@ -43,19 +47,22 @@ class Scene:
         self.port, self.outputs = port, folder / "worker"
         path = folder / "site.yaml"
         path.write_text(CONFIG)
-        description = load_description(path)
-        self.job = job_of(description, ("127.0.0.1", port))
+        self.config, self.folder = path, folder
+        self.charter = self.read()
+        self.job = self.charter.job
         self.machine = Machine("w1", "127.0.0.1", 100.0, 10, {"site": "north"}, str(self.outputs))
-        store = folder / "site.cluster"
         self.log = folder / "site.cluster.events.jsonl"
-        charter = Charter.of(
-            streams_of(description),
-            address=("127.0.0.1", port),
-            store=store,
-            version=version_of(description),
-            options=options_of(settings_of(description)),
-        )
-        self.program = ControllerProgram(charter)
+        self.program = ControllerProgram(self.charter)
+
+    def read(self) -> Charter:
+        """What the file describes now."""
+        outputs = Outputs(self.folder)
+        return Charter.of(load_description(self.config), address=("127.0.0.1", self.port), outputs=outputs)
+
+    def change(self, old: str, new: str) -> None:
+        """Change the file, and give the controller what it describes."""
+        self.config.write_text(self.config.read_text().replace(old, new))
+        self.program.want(self.read())
 
     def frames(self, stream: str) -> int:
         """How many frames of a stream the worker has written."""
@@ -115,33 +122,77 @@ def test_a_worker_outlives_its_keeper_and_is_started_again_when_it_is_killed(
     )
 
 
-def test_a_worker_with_another_configuration_is_replaced(scene: Scene) -> None:
+def test_a_worker_of_another_job_is_replaced(scene: Scene) -> None:
     first = scene.keeper()
     wait_until(lambda: scene.frames("gate"))
     before = scene.pid()
     first.stop()
 
-    pipeline = {**scene.job.pipeline, "pipeline": [{"jsonl": {"path": "{stream}-new.jsonl"}}]}
-    second = scene.keeper(replace(scene.job, pipeline=pipeline))
-    wait_until(lambda: scene.frames("gate-new"))
+    second = scene.keeper(replace(scene.job, lease_ns=50_000_000_000))
+    wait_until(lambda: scene.pid() != before)
     second.stop()
 
-    assert scene.pid() != before
 
+def test_steps_change_in_the_process_that_runs_and_other_settings_in_a_new_one(scene: Scene) -> None:
+    keeper = scene.keeper()
+    wait_until(lambda: scene.frames("gate"))
+    before = scene.pid()
 
-def test_a_worker_whose_files_differ_is_refused(scene: Scene, tmp_path: Path) -> None:
-    log = scene.outputs / "worker.log"
-    other = {**scene.job.pipeline, "pipeline": [*scene.job.pipeline["pipeline"], *_replaying(tmp_path)]}
-    keeper = scene.keeper(replace(scene.job, pipeline=other))
-    wait_until(lambda: log.exists() and "the controller refuses the worker w1" in log.read_text())
+    scene.change("{stream}.jsonl", "{stream}-new.jsonl")
+    wait_until(lambda: scene.frames("gate-new") and any("runs everywhere" in text for text in scene.causes()))
+    assert scene.pid() == before
+
+    scene.change("name: site", "name: site\noverwrite: true")
+    wait_until(lambda: sum("runs everywhere" in text for text in scene.causes()) == 2)
     keeper.stop()
 
-    assert "install the same version of Sightline and the same models on all machines" in log.read_text()
-    assert scene.frames("gate") == 0
+    assert scene.pid() != before
+    assert not any("rolled back" in text for text in scene.causes())
 
 
-def _replaying(folder: Path) -> list[dict[str, object]]:
-    """A step that reads a file which the controller's pipeline does not."""
-    path = folder / "tracks.txt"
-    path.write_text("1,1,1,1,10,10,1,-1,-1,-1\n")
-    return [{"replay": {"path": str(path), "format": "mot", "label": "car"}}]
+def test_a_worker_without_a_file_goes_on_with_what_it_runs_until_it_has_the_file(
+    scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tracks = tmp_path / "tracks.txt"
+    tracks.write_text("1,1,1,1,10,10,1,-1,-1,-1\n")
+    keeper = scene.keeper()
+    wait_until(lambda: scene.frames("gate"))
+    before = scene.pid()
+    step = f"- replay: {{path: {tracks}, format: mot, label: car}}\n- jsonl"
+    scene.config.write_text(scene.config.read_text().replace("- jsonl", step))
+    wanted = scene.read()
+    tracks.rename(tmp_path / "elsewhere.txt")
+    scene.program.want(wanted)
+    wait_until(lambda: any("rolled back" in text for text in scene.causes()))
+
+    (why,) = (text for text in scene.causes() if "rolled back" in text)
+    assert f"w1 cannot run it: {tracks} is not there: copy it from the head" in why
+    controller = ["--controller", f"127.0.0.1:{scene.port}"]
+    assert execute(["cluster", "status", *controller]) == 0
+    shown = capsys.readouterr().out
+    assert f"was rolled back: w1 cannot run it: {tracks} is not there" in shown
+    assert "sightline cluster retry" in shown
+    count = scene.frames("gate")
+    wait_until(lambda: scene.frames("gate") > count)
+
+    tracks.write_text("1,1,1,1,99,99,1,-1,-1,-1\n")
+    assert execute(["cluster", "retry", *controller]) == 0
+    wait_until(lambda: any("has another content than at the head" in text for text in scene.causes()))
+    (tmp_path / "elsewhere.txt").rename(tracks)
+    assert execute(["cluster", "retry", *controller]) == 0
+    wait_until(lambda: any("runs everywhere" in text for text in scene.causes()))
+    keeper.stop()
+    assert scene.pid() == before
+    assert execute(["cluster", "retry", *controller]) == 2
+    assert "there is nothing to try again" in capsys.readouterr().err
+
+
+def test_a_worker_that_was_left_is_ended_by_a_command(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    keeper = scene.keeper()
+    wait_until(lambda: scene.frames("gate"))
+    keeper.stop()
+
+    assert execute(["cluster", "stop", "--output-root", str(scene.outputs)]) == 0
+    assert holder_of(scene.outputs) is None
+    assert execute(["cluster", "stop", "--output-root", str(scene.outputs)]) == 2
+    assert "no worker of" in capsys.readouterr().err

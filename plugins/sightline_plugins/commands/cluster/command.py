@@ -19,7 +19,11 @@ import click
 from sightline.cli.options import debug_option, pipeline_options
 
 if TYPE_CHECKING:
+    from sightline.config import ConfigurationFile
+    from sightline.graph.outputs import Outputs
+    from sightline_plugins.commands.cluster.charter import Charter
     from sightline_plugins.commands.cluster.job import Machine
+    from sightline_plugins.commands.cluster.supervision import ControllerSupervisor
 
 PORT, RAY_PORT = 6380, 6379
 _AGAIN_SECONDS = 1.0
@@ -77,6 +81,7 @@ def _machine_options(without: str) -> Callable[[Any], Any]:
 
 @command.command("run")
 @pipeline_options
+@click.option("--watch", is_flag=True, help="Take changes of CONFIG over while it runs; SIGHUP does so at any time.")
 @click.option("--address", required=True, metavar="IP", help="Address of this machine that the others reach.")
 @click.option("--port", type=click.IntRange(1, 65535), default=PORT, show_default=True, help="Of the controller.")
 @click.option("--ray-port", type=click.IntRange(1, 65535), default=RAY_PORT, show_default=True, help="Of Ray.")
@@ -86,6 +91,7 @@ def run(
     sources: tuple[str, ...],
     overrides: tuple[str, ...],
     device: str | None,
+    watch: bool,
     address: str,
     port: int,
     ray_port: int,
@@ -99,39 +105,35 @@ def run(
 ) -> int:
     """Be the head: place the streams of CONFIG on the machines that join.
 
+    A changed CONFIG is checked as a whole. Streams come and go at once; changed steps go to one worker after the other,
+    each on probation, and back from all of them when one cannot run them. See `cluster status`.
+
     Events go to standard error, and as JSON to a file beside that of the state. When the head is killed, workers go on;
     start it again with the same CONFIG. Ctrl-C and SIGTERM do the same: workers go on until `cluster worker` ends.
     """
     from sightline.cli.logs import log_to_stderr
     from sightline.cluster.wire import token_from_environment
-    from sightline.config import load_description
+    from sightline.config import ConfigurationFile
     from sightline.graph.outputs import Outputs
-    from sightline_plugins.commands.cluster.job import job_of, options_of, settings_of, streams_of, version_of
-    from sightline_plugins.commands.cluster.program import Charter
+    from sightline_plugins.commands.cluster.charter import Charter
     from sightline_plugins.commands.cluster.supervision import ControllerSupervisor
     from sightline_plugins.commands.cluster.with_ray import RayHead, prepare
 
     token_from_environment()
     log_to_stderr(logging.INFO)
     outputs = Outputs(output_root.absolute())
-    description = load_description(config, sources=sources, overrides=overrides, device=device, outputs=outputs)
-    settings = settings_of(description)
-    store = outputs.path(settings.store.replace("{pipeline}", description.name))
-    charter = Charter.of(
-        streams_of(description),
-        address=(address, port),
-        store=store,
-        version=version_of(description),
-        options=options_of(settings),
-    )
-    job = job_of(description, (address, port))
+    file = ConfigurationFile(config, sources=sources, overrides=overrides, device=device, outputs=outputs)
+    description = file.read()
+    charter = Charter.of(description, address=(address, port), outputs=outputs)
     machine = None
     if (proved := _capacity(capacity, plan)) is not None:
         machine = _machine(name or address, address, proved, limit, labels, output_root)
     prepare(machine)
-    events = _Follower(Path(f"{store}.events.jsonl"))
+    listed = None if description.sources_file is None else description.sources_file.path
+    events = _Follower(Path(f"{charter.store}.events.jsonl"))
     with ExitStack() as stack:
         ending = stack.enter_context(_interrupted())
+        changed = stack.enter_context(_changed(*((config, listed) if watch else ())))
         supervisor = ControllerSupervisor(charter)
         stack.callback(supervisor.stop)
         supervisor.start()
@@ -139,7 +141,10 @@ def run(
         head = RayHead(address, port=ray_port, folder=ray_folder, machine=machine)
         stack.callback(head.close)
         while not ending.wait(_AGAIN_SECONDS):
-            head.keep_workers(job)
+            if changed.is_set():
+                changed.clear()
+                charter = _follow(file, charter, supervisor=supervisor, outputs=outputs)
+            head.keep_workers(charter.job)
             events.print()
     events.print()
     return 0
@@ -206,7 +211,9 @@ def worker(
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @debug_option
 def status(controller: str, as_json: bool) -> None:
-    """Show workers, their load and streams with epochs, what moves or waits and why, and the last events."""
+    """Show workers, their load and streams with epochs, what moves or waits and why, how far a roll-out has come, and
+    the last events.
+    """
     import json
 
     from sightline_plugins.commands.cluster.text import status_text
@@ -223,6 +230,37 @@ def status(controller: str, as_json: bool) -> None:
 def drain(name: str, controller: str, undo: bool) -> None:
     """Move all streams off the worker NAME before maintenance, some at a time."""
     _ask(controller, {"ask": "drain", "worker": name, "draining": not undo})
+
+
+@command.command("retry")
+@click.option("--controller", required=True, metavar="IP[:PORT]", help=f"Address of the controller. Port: {PORT}.")
+@debug_option
+def retry(controller: str) -> None:
+    """Try the configuration again that was rolled back, and on workers that could not run theirs."""
+    _ask(controller, {"ask": "retry"})
+
+
+@command.command("stop")
+@click.option(
+    "--output-root",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path(),
+    help="Folder that the worker writes in; the working directory when not given.",
+)
+@debug_option
+def stop(output_root: Path) -> None:
+    """End the worker that was left on this machine, such as that of the head after Ctrl-C.
+
+    `cluster worker` and `cluster run` start it again as long as they run here: end these first.
+    """
+    from sightline_plugins.commands.cluster.keeper import end_worker
+    from sightline_plugins.commands.cluster.process import holder_of
+
+    outputs = output_root.absolute()
+    if holder_of(outputs) is None:
+        raise click.ClickException(f"no worker of {outputs} runs: give its --output-root")
+    if not end_worker(outputs, timeout_seconds=_END_SECONDS):
+        raise click.ClickException(f"the worker of {outputs} does not end")
 
 
 class _Follower:
@@ -262,6 +300,48 @@ def _interrupted() -> Iterator[threading.Event]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+
+
+@contextmanager
+def _changed(*watched_files: Path | None) -> Iterator[threading.Event]:
+    """Yield an event that SIGHUP sets, and a change of a file."""
+    from sightline.runtime.watchdog import watched
+
+    changed = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        changed.set()
+
+    before = signal.signal(signal.SIGHUP, note)
+    try:
+        with ExitStack() as stack:
+            for path in watched_files:
+                stack.enter_context(watched(path, on_change=changed.set))
+            yield changed
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def _follow(
+    file: ConfigurationFile, charter: Charter, *, supervisor: ControllerSupervisor, outputs: Outputs
+) -> Charter:
+    """Give the controller what the file holds now; return its charter. A mistake is reported, and changes nothing."""
+    from sightline.errors import SightlineError
+    from sightline.redaction import redact
+    from sightline_plugins.commands.cluster.charter import Charter
+
+    try:
+        later = Charter.of(file.read(), address=(charter.host, charter.port), outputs=outputs)
+        charter.check_successor(later)
+    except SightlineError as error:
+        click.echo(f"the change is refused, and everything goes on as it was: {redact(error)}", err=True)
+        return charter
+    if later == charter:
+        click.echo("nothing has changed", err=True)
+        return charter
+    supervisor.want(later)
+    return later
 
 
 def _capacity(fps: float | None, plan: Path | None) -> float | None:

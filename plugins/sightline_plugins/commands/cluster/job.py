@@ -1,4 +1,4 @@
-"""What a pipeline's file becomes in a cluster: streams that are placed, options, and the pipeline of each worker."""
+"""What a pipeline's file becomes in a cluster: streams that are placed, options, and what workers run beside them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b, file_digest
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from sightline.cluster.model import ClusterOptions, StreamSpec
+from sightline.cluster.model import ClusterConfiguration, ClusterOptions, StreamSpec
 from sightline.devices import Device
 from sightline.devices.processor import processor_name
 from sightline.errors import ConfigurationError
@@ -56,11 +55,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every worker runs, as JSON: the pipeline without its sources, the controller's host and port, and times of
-    leases in nanoseconds.
+    """What every worker's process is started with, as JSON: the controller's host and port, and times of leases in
+    nanoseconds. The controller gives it the rest.
     """
 
-    pipeline: dict[str, Any]
     host: str
     port: int
     heartbeat_ns: int
@@ -141,17 +139,16 @@ def options_of(settings: ClusterSettings) -> ClusterOptions:
         tolerance=settings.tolerance,
         moving=settings.moving,
         spread=settings.spread,
+        prove_ns=settings.prove,
     )
 
 
-def job_of(description: PipelineDescription, address: tuple[str, int]) -> Job:
-    """What workers of a controller at an address run."""
-    options = options_of(settings_of(description))
+def configuration_of(description: PipelineDescription) -> ClusterConfiguration:
+    """What workers run. Raises ConfigurationError when a file of a step cannot be read."""
     alone = description.model_copy(
         update={"sources": {}, "sources_file": None, "keep_running": True, "state": False, "cluster": None}
     )
-    plain = json.loads(json.dumps(alone.to_plain()))
-    return Job(plain, *address, options.heartbeat_ns, options.lease_ns, options.grace_ns)
+    return ClusterConfiguration(json.loads(json.dumps(alone.to_plain())), files_of(description))
 
 
 def streams_of(description: PipelineDescription) -> dict[str, StreamSpec]:
@@ -169,18 +166,35 @@ def streams_of(description: PipelineDescription) -> dict[str, StreamSpec]:
     return found
 
 
-def version_of(description: PipelineDescription) -> str:
-    """What has to be the same on all machines: the version of Sightline, and the content of the files that steps read.
-    Raises ConfigurationError when one cannot be read.
-    """
-    digest = blake2b(digest_size=6)
-    for element_id, element in description.elements():
-        for key, role, path in sorted(paths_of(element)):
+def files_of(description: PipelineDescription) -> dict[str, str]:
+    """The content (SHA-256) of the files that steps read, by path. Raises ConfigurationError."""
+    found = {}
+    for _, element in description.elements():
+        for _, role, path in paths_of(element):
             if role is not PathRole.OUTPUT and Path(path).is_file():
-                try:
-                    with Path(path).open("rb") as file:
-                        content = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
-                except OSError as error:
-                    raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-                digest.update(f"{element_id}.{'.'.join(key)}={content};".encode())
-    return f"Sightline {version('sightline')} with files {digest.hexdigest()}"
+                found[path] = content_of(Path(path))
+    return found
+
+
+def content_of(path: Path) -> str:
+    """The SHA-256 of a file. Raises ConfigurationError."""
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def check_files(configuration: ClusterConfiguration) -> None:
+    """Raises ConfigurationError when files of a configuration are not here, or have another content."""
+    for name, wanted in configuration.files.items():
+        path = Path(name)
+        if not path.is_file():
+            raise ConfigurationError(f"{name} is not there: copy it from the head")
+        if content_of(path) != wanted:
+            raise ConfigurationError(f"{name} has another content than at the head: copy it from there")
+
+
+def version_of_sightline() -> str:
+    """What has to be the same on all machines."""
+    return f"Sightline {version('sightline')}"

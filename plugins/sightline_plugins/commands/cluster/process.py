@@ -1,7 +1,8 @@
 """The process that runs a worker's pipeline, and its lock: `python -m sightline_plugins.commands.cluster.process`.
 
-It belongs to no process of Ray: Ray ends those of a machine when it loses its head, and cameras must go on then. It
-holds the lock of its folder as long as it lives, so that each machine has one.
+What the pipeline is, the controller orders. The process belongs to no process of Ray: Ray ends those of a machine when
+it loses its head, and cameras must go on then. It holds the lock of its folder as long as it lives, so that each
+machine has one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import IO, NamedTuple
 import msgspec
 
 from sightline.cluster.agent import WorkerAgent, WorkerFacts
+from sightline.cluster.configured import WorkerPipeline
 from sightline.cluster.lease import WorkerLease
+from sightline.cluster.model import ClusterConfiguration
 from sightline.cluster.reporting import ControllerLink
 from sightline.cluster.wire import Presence, token_from_environment
 from sightline.config import description_from
@@ -27,7 +30,7 @@ from sightline.errors import SightlineError
 from sightline.graph import Outputs
 from sightline.graph.site import SystemClock
 from sightline.pipeline import Pipeline
-from sightline_plugins.commands.cluster.job import Job, Machine, version_of
+from sightline_plugins.commands.cluster.job import Job, Machine, check_files, version_of_sightline
 
 _LOG = logging.getLogger(__name__)
 _LOCK = "sightline-cluster-worker.lock"
@@ -56,11 +59,12 @@ def holder_of(outputs: Path) -> Holder | None:
 
 
 def run(job: Job, machine: Machine) -> int:
-    """Run the worker of a machine until a signal, or until its pipeline has ended. Raises SightlineError."""
+    """Run the worker of a machine until a signal, until its pipeline has ended, or until that has to start again in a
+    new process. Raises SightlineError.
+    """
     outputs, clock = Path(machine.outputs), SystemClock()
-    description = description_from(job.pipeline, outputs=Outputs(outputs))
-    pipeline = Pipeline.from_description(description, outputs=outputs)
-    facts = WorkerFacts(machine.capacity, machine.limit, machine.labels, version_of(description))
+    pipeline = WorkerPipeline(lambda configuration: _made(configuration, outputs=outputs))
+    facts = WorkerFacts(machine.capacity, machine.limit, machine.labels, version_of_sightline())
     link = ControllerLink(
         (job.host, job.port),
         token=token_from_environment(),
@@ -78,15 +82,20 @@ def run(job: Job, machine: Machine) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    pipeline.start()
     agent.start()
-    _LOG.info("the worker %s runs", machine.name)
+    _LOG.info("the worker %s waits for its configuration", machine.name)
     while not asked and not agent.wait(0.5):
         pass
     agent.stop()
-    pipeline.stop()
-    pipeline.wait()
-    return _ENDED if asked else _FAILED
+    pipeline.end()
+    return _ENDED if asked or pipeline.must_restart else _FAILED
+
+
+def _made(configuration: ClusterConfiguration, *, outputs: Path) -> Pipeline:
+    """The pipeline of a configuration. Raises SightlineError where it cannot run here."""
+    check_files(configuration)
+    description = description_from(configuration.pipeline, outputs=Outputs(outputs))
+    return Pipeline.from_description(description, outputs=outputs)
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """The controller's process at the head of a cluster: `python -m sightline_plugins.commands.cluster.program`.
 
-It takes its charter from the first line of standard input, prints one line, `ready` or what is wrong, and ends when
-standard input does: with who has started it, however that ends.
+It takes its charter from the first line of standard input, and prints one line, `ready` or what is wrong. Each later
+line is another charter, with what is wanted from then on. It ends when standard input does: with who has started it,
+however that ends.
 """
 
 from __future__ import annotations
@@ -9,21 +10,22 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from sightline.cli.logs import log_to_stderr
 from sightline.cluster.controller import Controller
 from sightline.cluster.endpoint import ControllerEndpoint, listen
-from sightline.cluster.model import ClusterEvent, ClusterOptions, StreamSpec
+from sightline.cluster.model import ClusterConfiguration, ClusterEvent
 from sightline.cluster.store import FileStore
 from sightline.cluster.wire import token_from_environment
 from sightline.errors import ConfigurationError, SightlineError
 from sightline.graph.site import SystemClock
+from sightline_plugins.commands.cluster.charter import Charter
 
 READY = "ready"
 _FORMER_SECONDS = 10.0
@@ -31,42 +33,6 @@ _FORMER_SECONDS = 10.0
 _AGAIN_SECONDS = 0.05
 _Made = TypeVar("_Made")
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Charter:
-    """What a controller is started with: the address it listens at, the file of its state, the version of all
-    machines, options, and the streams that are wanted, by name, as plain data of `StreamSpec`.
-    """
-
-    host: str
-    port: int
-    store: str
-    version: str
-    options: ClusterOptions
-    streams: Mapping[str, Mapping[str, Any]]
-
-    @classmethod
-    def of(
-        cls,
-        streams: Mapping[str, StreamSpec],
-        *,
-        address: tuple[str, int],
-        store: Path,
-        version: str,
-        options: ClusterOptions,
-    ) -> Charter:
-        """A charter for these streams."""
-        return cls(*address, str(store), version, options, {name: asdict(spec) for name, spec in streams.items()})
-
-    def to_json(self) -> str:
-        """It as text, for `from_json`."""
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def from_json(cls, text: str) -> Charter:
-        """What `to_json` gave."""
-        return msgspec.json.decode(text, type=cls)
 
 
 class ControllerProgram:
@@ -82,14 +48,20 @@ class ControllerProgram:
         self._events = Path(f"{wanted.store}.events.jsonl")
         self._has_failed = False
         controller = Controller(
-            {name: StreamSpec(**one) for name, one in wanted.streams.items()},
+            wanted.specs,
             store=self._store,
             clock=SystemClock(),
             options=wanted.options,
             version=wanted.version,
+            configuration=ClusterConfiguration(**wanted.configuration),
         )
         self._endpoint = ControllerEndpoint(controller, listening, token=token_from_environment(), on_event=self._note)
         self._endpoint.start()
+
+    def want(self, wanted: Charter) -> None:
+        """Go on with the streams and the configuration of another charter."""
+        self._endpoint.call(lambda controller: controller.desire(wanted.specs))
+        self._endpoint.call(lambda controller: controller.configure(ClusterConfiguration(**wanted.configuration)))
 
     def close(self) -> None:
         """End the controller before its process ends."""
@@ -118,7 +90,8 @@ def main() -> None:
         _say(" ".join(str(error).split()))
         sys.exit(1)
     _say(READY)
-    sys.stdin.read()
+    for line in sys.stdin:
+        program.want(Charter.from_json(line))
     program.close()
 
 

@@ -12,7 +12,8 @@ from contextlib import suppress
 from sightline.errors import ConfigurationError
 from sightline.runtime.processes.restarts import Backoff, signal_name
 from sightline.runtime.threads import Worker
-from sightline_plugins.commands.cluster.program import READY, Charter
+from sightline_plugins.commands.cluster.charter import Charter
+from sightline_plugins.commands.cluster.program import READY
 
 _LOG = logging.getLogger(__name__)
 _PROGRAM = "sightline_plugins.commands.cluster.program"
@@ -45,6 +46,13 @@ class ControllerSupervisor(Worker):
         """Start the controller; it answers when this returns. Raises ConfigurationError when it cannot."""
         self._begin()
         super().start()
+
+    def want(self, charter: Charter) -> None:
+        """Give the controller another charter, now and whenever it is started again."""
+        with self._lock:
+            self._charter = charter
+            if self._process is not None:
+                _give(self._process, charter)
 
     def work(self) -> None:
         """Start it again when it ends, until `stop`."""
@@ -85,19 +93,24 @@ class ControllerSupervisor(Worker):
                 text=True,
                 start_new_session=True,  # Ctrl-C is for the command, which ends it then
             )
-        said = _answer(process, self._charter)
+            _give(process, self._charter)
+        said = _answer(process)
         if said != READY and not self._stopping.is_set():
             _end(process)
             self._process = None
             raise ConfigurationError(f"the controller cannot start: {said or 'its process has ended'}")
 
 
-def _answer(process: subprocess.Popen[str], charter: Charter) -> str:
-    """Give a process its charter, and return its one line; empty when it has ended."""
+def _give(process: subprocess.Popen[str], charter: Charter) -> None:
+    """Let a process have a charter; harmless for one that has ended."""
     with suppress(BrokenPipeError, ValueError):  # it has ended, or `stop` has closed its input
         if process.stdin is not None:
             process.stdin.write(f"{charter.to_json()}\n")
             process.stdin.flush()
+
+
+def _answer(process: subprocess.Popen[str]) -> str:
+    """Return the one line of a process that was started; empty when it has ended."""
     if process.stdout is None:
         return ""
     with process.stdout as output:

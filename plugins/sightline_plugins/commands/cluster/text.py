@@ -36,9 +36,28 @@ def status_text(answer: Mapping[str, Any]) -> str:
             columns([(name, "  ".join(own)) for name, own in sorted(streams.items())], indent="  "),
         ]
     parts += _notes(status)
+    if status.rollout.wanted:
+        parts.append(_rollout(status))
     if answer["events"]:
         parts += ["events", columns(map(_event, answer["events"][-_SHOWN_EVENTS:]), indent="  ")]
     return redact("\n".join(parts))
+
+
+def _rollout(status: ClusterStatus) -> str:
+    """How far a changed configuration has come."""
+    one = status.rollout
+    if one.wanted == one.accepted:
+        return f"configuration {one.accepted}"
+    if one.problem:
+        return (
+            f"configuration {one.accepted}; {one.wanted} was rolled back: {one.problem}\n"
+            "  change the file, or remove the cause and give `sightline cluster retry`"
+        )
+    present = sum(worker.is_present for worker in status.workers)
+    trying = f"; {one.trying} has it on probation" if one.trying else ""
+    which = f" ({', '.join(one.proved)})" if one.proved else ""
+    text = f"configuration {one.wanted} is rolled out: {len(one.proved)} of {present} workers have proved it{which}"
+    return f"{text}{trying}; the others run {one.accepted}"
 
 
 def _row(worker: WorkerStatus) -> tuple[str, str, str, str, str, str]:

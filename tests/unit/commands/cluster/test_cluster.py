@@ -13,8 +13,10 @@ from sightline.config import load_description
 from sightline.devices import Device
 from sightline.devices.processor import processor_name
 from sightline.errors import ConfigurationError
+from sightline.graph.outputs import Outputs
 from sightline_plugins.commands.cluster import with_ray
-from sightline_plugins.commands.cluster.job import Job, capacity_of, job_of, streams_of, version_of
+from sightline_plugins.commands.cluster.charter import Charter
+from sightline_plugins.commands.cluster.job import Job, capacity_of, configuration_of, files_of, streams_of
 
 TOKEN = "0123456789abcdef" * 4
 CONFIG = """
@@ -47,13 +49,48 @@ def test_streams_have_load_labels_group_and_source(config: Path) -> None:
     assert found["north-1"].source == {"uri": "rtsp://10.0.1.11/main", "max_fps": 5.0}
 
 
-def test_a_job_is_the_pipeline_without_sources_and_travels_as_text(config: Path) -> None:
-    job = job_of(load_description(config), ("10.0.0.1", 6380))
+def test_a_configuration_is_the_pipeline_without_sources(config: Path) -> None:
+    found = configuration_of(load_description(config))
 
-    assert job.pipeline["sources"] == {}
-    assert job.pipeline["keep_running"] is True
-    assert "cluster" not in job.pipeline
-    assert Job.from_json(job.to_json()) == job
+    assert found.pipeline["sources"] == {}
+    assert found.pipeline["keep_running"] is True
+    assert found.pipeline["pipeline"]
+    assert "cluster" not in found.pipeline
+
+
+def test_a_charter_and_what_workers_are_started_with_travel_as_text(config: Path, tmp_path: Path) -> None:
+    charter = charter_of(config, tmp_path)
+
+    assert Charter.from_json(charter.to_json()) == charter
+    assert Job.from_json(charter.job.to_json()) == charter.job
+    assert charter.specs == streams_of(load_description(config))
+
+
+def charter_of(config: Path, folder: Path) -> Charter:
+    return Charter.of(load_description(config), address=("10.0.0.1", 6380), outputs=Outputs(folder))
+
+
+@pytest.mark.parametrize(
+    ("section", "text"),
+    [
+        ("cluster: {lease: 5s, ", "cluster.lease cannot change while the controller runs"),
+        ("cluster: {prove: 1s, moving: 0.5, ", "cluster.moving and cluster.prove cannot change"),
+        ("cluster: {store: out/other, ", "cluster.store or name cannot change"),
+    ],
+)
+def test_options_of_a_controller_that_runs_cannot_change(config: Path, tmp_path: Path, section: str, text: str) -> None:
+    before = charter_of(config, tmp_path)
+    config.write_text(CONFIG.replace("cluster: {", section))
+
+    with pytest.raises(ConfigurationError, match=text):
+        before.check_successor(charter_of(config, tmp_path))
+
+
+def test_a_charter_whose_steps_are_wrong_is_one_error_with_all_mistakes(config: Path, tmp_path: Path) -> None:
+    config.write_text(CONFIG.replace("pipeline: [", "pipeline: [track, {draw: {}}, "))
+
+    with pytest.raises(ConfigurationError, match="track"):
+        charter_of(config, tmp_path)
 
 
 def test_a_pattern_that_no_stream_has_is_a_mistake(config: Path) -> None:
@@ -107,19 +144,21 @@ def test_a_plan_of_something_else_gives_no_capacity(tmp_path: Path, plan: str, t
         capacity_of(path)
 
 
-def test_the_version_is_another_for_files_of_another_content(config: Path, tmp_path: Path) -> None:
+def test_files_are_known_by_their_content(config: Path, tmp_path: Path) -> None:
     tracks = tmp_path / "tracks.txt"
     config.write_text(CONFIG.replace("pipeline: [", f"pipeline: [{{replay: {{path: {tracks}, format: mot}}}}, "))
-    versions = set()
+    found = set()
     for text in ("1,1,1,1,10,10,1,-1,-1,-1\n", "1,1,1,1,20,20,1,-1,-1,-1\n"):
         tracks.write_text(text)
-        versions.add(version_of(load_description(config)))
+        ((path, content),) = files_of(load_description(config)).items()
+        assert path == str(tracks)
+        found.add(content)
 
-    assert len(versions) == 2
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize("token", ["", "short"])
-@pytest.mark.parametrize("command", ["run", "worker", "status", "drain"])
+@pytest.mark.parametrize("command", ["run", "worker", "status", "drain", "retry"])
 def test_nothing_starts_without_a_token(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str, token: str
 ) -> None:
@@ -129,6 +168,7 @@ def test_nothing_starts_without_a_token(
         "worker": ["--head", "127.0.0.1", "--address", "127.0.0.1", "--capacity", "1"],
         "status": ["--controller", "127.0.0.1"],
         "drain": ["w1", "--controller", "127.0.0.1"],
+        "retry": ["--controller", "127.0.0.1"],
     }
 
     assert execute(["cluster", command, *arguments[command]]) == 2
