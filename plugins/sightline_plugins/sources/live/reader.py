@@ -119,9 +119,7 @@ class LiveReader(SourceReader):
         for image in images:
             yield image, self._damage.marks(image, troubled=troubled)
 
-    def _time(
-        self, image: Image, timestamps: LiveTimestamps, captured: CaptureTimes, *, is_held_back: bool
-    ) -> int:
+    def _time(self, image: Image, timestamps: LiveTimestamps, captured: CaptureTimes, *, is_held_back: bool) -> int:
         """Return the time of an image, which the decoder may have held back until the end of the stream; when the
         camera's clock was reset, discard its earlier reports.
         """
