@@ -31,7 +31,7 @@ def masked(part: BaseModel) -> dict[str, Any]:
 def masked_pipeline(description: PipelineDescription) -> dict[str, Any]:
     """Return a description as plain data in the form of the YAML file, every source and step `masked`."""
     shown = description.to_plain()
-    shown["sources"] = {name: masked(description.sources[name]) for name in shown["sources"]}
+    shown["sources"] = {name: plain | masked(description.sources[name]) for name, plain in shown["sources"].items()}
     shown["pipeline"] = _masked_steps(description.steps)
     return shown
 

@@ -234,7 +234,7 @@ class PipelineDescription(Described):
         return {
             "name": self.name,
             "device": self.device,
-            "sources": {name: _plain(self.sources[name]) for name in own},
+            "sources": {name: _plain_source(self.sources[name]) for name in own},
             **named,
             **kept,
             "batch": self.batch.model_dump(mode="json", exclude_none=True),
@@ -290,6 +290,14 @@ def _replaced(steps: tuple[Step, ...], wanted: str, instead: Sequence[Step], ids
 
 def _plain(described: BaseModel) -> dict[str, Any]:
     return described.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def _plain_source(source: SourceElement) -> dict[str, Any]:
+    """A source as it stands below its name: an option that tells its kind is there also where it was left out."""
+    plain, kind = _plain(source), source.name
+    if kind in plain or kind not in type(source).model_fields:
+        return plain
+    return source.model_dump(mode="json", include={kind}) | plain
 
 
 def _plain_steps(steps: tuple[Step, ...]) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from sightline.config import (
     source_from,
 )
 from sightline.graph import Parallel, PipelineDescription, Step, Tee
+from sightline.graph.masked import masked_pipeline
 from sightline.graph.tree import BatchOptions
 
 texts = st.text(st.characters(exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=12)
@@ -66,6 +67,16 @@ descriptions = st.builds(
 @given(descriptions)
 def test_plain_data_load_back_to_an_equal_description(description: PipelineDescription) -> None:
     assert description_from(description.to_plain(), registry=registry()) == description
+
+
+def test_a_source_keeps_what_tells_its_kind() -> None:
+    given = {"sources": {"a": {"pattern": {"frames": 9}}}, "pipeline": [{"jsonl": "a.jsonl"}]}
+    description = description_from(given)
+
+    plain, shown = description.to_plain(), masked_pipeline(description)
+
+    assert plain["sources"]["a"] == shown["sources"]["a"] == {"pattern": "bars", "frames": 9}
+    assert description_from(plain) == description
 
 
 @settings(max_examples=40)
