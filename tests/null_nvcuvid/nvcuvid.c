@@ -232,8 +232,10 @@ API cuvidMapVideoFrame64(struct decoder *decoder, int picture, uint64_t *address
     if (i == (int)decoder->is.outputs) return INVALID_VALUE; // more than were asked for
     *pitch = (unsigned)(decoder->is.target_width + PITCH - 1) / PITCH * PITCH;
     size_t bytes = *pitch * ((decoder->is.target_height + 1) / 2 * 3);
-    if (!decoder->surfaces[i] && cuMemAlloc_v2(&decoder->surfaces[i], bytes)) return INVALID_VALUE;
-    paint(decoder, (unsigned char *)(uintptr_t)decoder->surfaces[i], *pitch);
+    if (!decoder->surfaces[i]) { // painted once: every image is the same, and to paint it costs more than all else
+        if (cuMemAlloc_v2(&decoder->surfaces[i], bytes)) return INVALID_VALUE;
+        paint(decoder, (unsigned char *)(uintptr_t)decoder->surfaces[i], *pitch);
+    }
     *address = decoder->surfaces[i];
     decoder->is_mapped[i] = true;
     mapped++;
