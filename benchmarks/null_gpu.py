@@ -46,7 +46,7 @@ from sightline_plugins.infer.facts import read_facts
 from sightline_plugins.nms.cuda import DETECTION
 from sightline_plugins.sources.file.element import Media
 
-SIZE_WH, FRAMES, STREAMS, OBJECTS = (320, 192), 400, 8, 10
+SIZE_WH, FRAMES, STREAMS, OBJECTS = (96, 64), 400, 8, 10
 WARM_BATCHES = 20
 PARTS = ("decode", "detect", "track", "all")
 CALLS = (

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, cast
@@ -210,13 +211,16 @@ class SurfaceView:
     def record(self) -> np.void:
         """What kernels are given: one SURFACE."""
         record = surface_record(self.format, self.size_wh, is_wide=self.is_wide)
-        self.fill_planes(record["planes"])
+        fill_planes(record["planes"][None], [self])
         return cast("np.void", record[()])
 
-    def fill_planes(self, planes: npt.NDArray[Any]) -> None:
-        """Write the addresses into the three planes of a record."""
-        for number, plane in enumerate(self.planes):
-            planes[number] = plane.address, plane.strides[0]
+
+def fill_planes(planes: npt.NDArray[Any], views: Sequence[SurfaceView]) -> None:
+    """Write the addresses of each view into its row of `planes` (N, 3); planes that it does not have become 0."""
+    rows = [[(plane.address, plane.strides[0]) for plane in view.planes] for view in views]
+    none = (0, 0)
+    table = np.array([[*row, *(none,) * (3 - len(row))] for row in rows], np.int64).reshape(-1, 3, 2)
+    planes["start"], planes["pitch_bytes"] = table[..., 0], table[..., 1]
 
 
 def _check_pairs(chroma: DeviceData) -> None:

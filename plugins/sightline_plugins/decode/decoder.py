@@ -5,9 +5,9 @@ One thread has a decoder from its making to its close. The CPU's is `cpu_decoder
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from av.packet import Packet
 from av.video.stream import VideoStream
@@ -45,8 +45,7 @@ class DecoderChoice:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Image:
+class Image(NamedTuple):
     """A decoded image; it is there until the next packet goes into its decoder.
 
     `pts` and `dts` are in units of the stream's time base; `packet` is the number of the encoded image that it was
@@ -62,11 +61,10 @@ class Image:
     is_turned: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decoded:
+class Decoded(NamedTuple):
     """What came of a packet: images in presentation order, and how many packets turned out not to decode."""
 
-    images: list[Image] = field(default_factory=list)
+    images: Sequence[Image] = ()
     damaged_packets: int = 0
 
     def then(self, later: Decoded) -> Decoded:

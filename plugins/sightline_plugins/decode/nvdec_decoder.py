@@ -29,7 +29,7 @@ class UploadingDecoder:
         return Decoded([self._on_gpu(image) for image in decoded.images], decoded.damaged_packets)
 
     def _on_gpu(self, image: Image) -> Image:
-        return replace(image, surface=partial(self._surface, image.surface))
+        return image._replace(surface=partial(self._surface, image.surface))
 
     def _surface(self, make: Callable[[], Surface]) -> Surface:
         # Nobody else holds the copy: whoever draws on it need not copy again.
@@ -100,8 +100,9 @@ class NvdecDecoder:
         if not hardware.keeps_packets:
             self._kept.clear()
         if hardware.has_given_images:
-            choice = DecoderChoice("nvdec", hardware.correction)
-            self.choice = self.choice if choice == self.choice else choice
+            choice, correction = self.choice, hardware.correction
+            if choice is None or choice.name != "nvdec" or choice.reason != correction:
+                self.choice = DecoderChoice("nvdec", correction)
         return decoded
 
     def _go_to_cpu(self, leaving: LeaveNvdec) -> UploadingDecoder:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from av.packet import Packet
 from av.video.frame import VideoFrame
@@ -33,8 +33,7 @@ LONGEST_STAY = 64
 """A packet whose image has not come out when so many others have gone in gives none; no codec waits for more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(NamedTuple):
     """What a packet says of its image; `number` is its own where encoded images are kept.
 
     `reference` is the CPU's decoding of it, with which its image is to be compared. `comparison` is the number of the
@@ -100,7 +99,7 @@ class Submitted:
         _, found = known.popleft()
         if not known:
             del self._inside[timestamp]
-        return replace(found, dts=dts) if found.pts is None else found
+        return found._replace(dts=dts) if found.pts is None else found
 
     def overdue(self) -> int:
         """How many packets have given no image although so many others went in after them; they are forgotten."""
@@ -164,6 +163,7 @@ class Session:
         self._is_immediate = is_immediate
         self.submitted = submitted
         self._codec, self._facts = codec, facts
+        self._is_cropped_at_origin, self._is_turned = facts.origin != (0, 0), facts.orientation != UPRIGHT
         self._gpu, self._stream, self._pool = gpu, stream, pool
         self._surfaces: ImageSurfaces | None = None
         self._calls = 0
@@ -184,8 +184,8 @@ class Session:
         if submission.reference is not None:
             self._comparisons, self.is_comparing = self._comparisons + 1, True
         if self.is_comparing:
-            submission = replace(submission, comparison=self._comparisons)
-        if self._facts.origin != (0, 0):
+            submission = submission._replace(comparison=self._comparisons)
+        if self._is_cropped_at_origin:
             packet = packet_of(with_origin_uncropped(self._codec, bytes(packet)))
         timestamp = self.submitted.put(submission)
         given = self._hardware.decode(packet.buffer_ptr, size_bytes=packet.size, timestamp=timestamp)
@@ -234,7 +234,7 @@ class Session:
                 is_corrupt=False,
                 packet=submission.number,
                 surface=surface,
-                is_turned=self._facts.orientation != UPRIGHT,
+                is_turned=self._is_turned,
             )
             if not is_held:
                 images.append(image)

@@ -103,7 +103,7 @@ class ImageSurfaces:
                 source = Span(address + one.source_offset, self._pitch_bytes)
                 target = Span(start + one.target_offset, self._surface_pitch_bytes)
                 driver.copy(target, source, width_bytes=one.width_bytes, rows=one.rows, stream=stream.handle)
-            ready = stream.record()
+            ready = stream.record_by(driver)
             buffer.used_until(ready)
         arrays = [
             DeviceArray(start + plane.offset, plane.shape, _LEVEL, buffer, plane.strides, ready)

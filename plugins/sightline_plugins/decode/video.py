@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -214,7 +214,7 @@ class VideoDecoder:
             # PyAV, after the empty packet, when streams came that were not there at the start (a fault of its own).
             return
 
-    def decode(self, packet: Packet[VideoStream]) -> list[Image]:
+    def decode(self, packet: Packet[VideoStream]) -> Sequence[Image]:
         """The images that come out when this packet goes in; none when it is damaged, or the input was closed."""
         if self._decoder is None:
             return []

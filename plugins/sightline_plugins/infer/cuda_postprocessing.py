@@ -181,11 +181,9 @@ class CudaDetectionPostprocessor:
 
     def read(self, results: Sequence[npt.NDArray[Any]], row: int) -> HostResult:
         counts, boxes = results
-        kept, found, invalid = map(int, counts[row, :3])
-        own = boxes[row, :kept].copy()
-        candidates = Candidates(
-            np.ascontiguousarray(own["xyxy"]), np.ascontiguousarray(own["confidence"]), own["class_id"].astype(np.int32)
-        )
+        kept, found, invalid = counts[row, :3].tolist()
+        own = boxes[row, :kept]
+        candidates = Candidates(own["xyxy"].copy(), own["confidence"].copy(), own["class_id"].astype(np.int32))
         return SuppressedBoxes(candidates, found, invalid)
 
 

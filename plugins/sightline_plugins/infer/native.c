@@ -41,6 +41,38 @@ static float moved(const BoxRules *rules, float edge, int axis) {
     return found < rules->size[axis] ? found : rules->size[axis];
 }
 
+/* Keep of the candidates in `rows` those that are wanted and in the frame. Boxes in the frame (N, 4), confidences (N,) and
+ * classes (N,), one after the other, go to `found`. Return N. */
+static ptrdiff_t place_rows(const BoxRules *rules, const float *xyxy, const float *confidence, const int32_t *class_id,
+                            const int64_t *order, ptrdiff_t count, int64_t *rows, float *found) {
+    ptrdiff_t kept = 0;
+    for (ptrdiff_t place = 0; place < count; place++) {
+        int64_t row = order[place];
+        const float *box = xyxy + 4 * row;
+        if (rules->wanted && !rules->wanted[place_of(rules, class_id[row])])
+            continue;
+        if (moved(rules, box[2], 0) > moved(rules, box[0], 0) && moved(rules, box[3], 1) > moved(rules, box[1], 1))
+            rows[kept++] = row;
+    }
+    for (ptrdiff_t place = 0; place < kept; place++) {
+        int64_t row = rows[place];
+        for (int edge = 0; edge < 4; edge++)
+            found[4 * place + edge] = moved(rules, xyxy[4 * row + edge], edge % 2);
+        found[4 * kept + place] = confidence[row];
+        memcpy(found + 5 * kept + place, class_id + row, sizeof *class_id);
+    }
+    return kept;
+}
+
+/* Keep of `count` candidates that are not suppressed those that are wanted and in the frame; `rows` and `found` as in
+ * `select_boxes`. */
+EXPORT ptrdiff_t place_boxes(const BoxRules *rules, const float *xyxy, const float *confidence, const int32_t *class_id,
+                             ptrdiff_t count, int64_t *rows, float *found) {
+    for (ptrdiff_t row = 0; row < count; row++)
+        rows[row] = row;
+    return place_rows(rules, xyxy, confidence, class_id, rows, count, rows, found);
+}
+
 /* Select from `count` candidates those that are finite, above their limits, not suppressed, in the frame and wanted, by
  * falling confidence. Their rows go to `rows`; boxes in the frame (N, 4), confidences (N,) and classes (N,), one after
  * the other, to `found` (6 * count). The number N is returned, and that of candidates that are not finite noted in
@@ -74,21 +106,5 @@ EXPORT ptrdiff_t select_boxes(BoxRules *rules, const float *xyxy, const float *c
                                scratch);
     else if (valid > rules->most)
         valid = (ptrdiff_t)rules->most;
-    ptrdiff_t kept = 0;
-    for (ptrdiff_t place = 0; place < valid; place++) {
-        int64_t row = order[place];
-        const float *box = xyxy + 4 * row;
-        if (rules->wanted && !rules->wanted[place_of(rules, class_id[row])])
-            continue;
-        if (moved(rules, box[2], 0) > moved(rules, box[0], 0) && moved(rules, box[3], 1) > moved(rules, box[1], 1))
-            rows[kept++] = row;
-    }
-    for (ptrdiff_t place = 0; place < kept; place++) {
-        int64_t row = rows[place];
-        for (int edge = 0; edge < 4; edge++)
-            found[4 * place + edge] = moved(rules, xyxy[4 * row + edge], edge % 2);
-        found[4 * kept + place] = confidence[row];
-        memcpy(found + 5 * kept + place, class_id + row, sizeof *class_id);
-    }
-    return kept;
+    return place_rows(rules, xyxy, confidence, class_id, order, valid, rows, found);
 }

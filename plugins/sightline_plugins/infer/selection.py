@@ -44,6 +44,7 @@ class _BoxRules(ctypes.Structure):
 _select_boxes = function(
     "select_boxes", POINTER, POINTER, POINTER, POINTER, SIZE, POINTER, POINTER, POINTER, result=SIZE
 )
+_place_boxes = function("place_boxes", POINTER, POINTER, POINTER, POINTER, SIZE, POINTER, POINTER, result=SIZE)
 
 
 class BoxSelector:
@@ -83,6 +84,8 @@ class BoxSelector:
     def place(self, kept: Candidates, placement: Placement, *, size_wh: tuple[int, int]) -> Candidates:
         """Return suppressed candidates in pixels of a frame, without unwanted classes and boxes outside of it."""
         wanted = self._rules.wanted
+        if _is_plain(kept) and kept.corners is None and placement.turned is None and not self._rules.moves_inside:
+            return self._place_upright(kept, placement, size_wh)
         if self._rules.moves_inside:
             found = replace(placed(kept, placement), xyxy=moved_inside(placement.boxes_in_image(kept.xyxy)))
             stays = visible(found) & (found.xyxy[:, 3] <= size_wh[1])
@@ -96,12 +99,9 @@ class BoxSelector:
     def _select_upright(
         self, found: Candidates, placement: Placement, size_wh: tuple[int, int]
     ) -> tuple[Candidates, int]:
-        own, is_plain = self._own, found.points is None and found.masks is None
+        own, is_plain = self._own, _is_plain(found)
         known = found if is_plain else found.finite()
-        if self._placed is None or self._placed[0] is not placement or self._placed[1] != size_wh:
-            self._placed = placement, size_wh
-            (own.scale[0], _, own.shift[0]), (_, own.scale[1], own.shift[1]) = placement.image_from_network
-            own.size[0], own.size[1] = size_wh
+        self._be_in(placement, size_wh)
         count = len(known)
         rows = np.empty(count, np.int64)
         chosen = np.empty(6 * count, np.float32)
@@ -115,20 +115,51 @@ class BoxSelector:
             pointer(chosen),
             pointer(np.empty(_SCRATCH * count)),
         )
-        invalid = own.invalid + len(found) - count
-        xyxy, confidence = chosen[: 4 * kept].reshape(-1, 4), chosen[4 * kept : 5 * kept]
-        class_id = chosen[5 * kept : 6 * kept].view(np.int32)
+        invalid, placed = own.invalid + len(found) - count, _columns(chosen, kept)
         if is_plain:
-            return Candidates(xyxy, confidence, class_id), invalid
+            return placed, invalid
         chosen_rows = known.select(rows[:kept])
         points = None if chosen_rows.points is None else _points_in_frame(chosen_rows.points, placement)
-        return replace(chosen_rows, xyxy=xyxy, points=points), invalid
+        return replace(chosen_rows, xyxy=placed.xyxy, points=points), invalid
+
+    def _place_upright(self, kept: Candidates, placement: Placement, size_wh: tuple[int, int]) -> Candidates:
+        self._be_in(placement, size_wh)
+        count = len(kept)
+        chosen = np.empty(6 * count, np.float32)
+        stays = _place_boxes(
+            self._at,
+            pointer(np.ascontiguousarray(kept.xyxy)),
+            pointer(np.ascontiguousarray(kept.confidence)),
+            pointer(np.ascontiguousarray(kept.class_id)),
+            count,
+            pointer(np.empty(count, np.int64)),
+            pointer(chosen),
+        )
+        return _columns(chosen, stays)
+
+    def _be_in(self, placement: Placement, size_wh: tuple[int, int]) -> None:
+        """Let C place boxes of this input in frames of this size."""
+        if self._placed is None or self._placed[0] is not placement or self._placed[1] != size_wh:
+            own, self._placed = self._own, (placement, size_wh)
+            (own.scale[0], _, own.shift[0]), (_, own.scale[1], own.shift[1]) = placement.image_from_network
+            own.size[0], own.size[1] = size_wh
 
     def _above_limits(self, found: Candidates) -> Candidates:
         limits = self._limits
         if limits is None:
             return found
         return found.select(found.confidence >= limits[np.clip(found.class_id, -1, len(limits) - 1)])
+
+
+def _is_plain(found: Candidates) -> bool:
+    """Whether rows are a box, a confidence and a class, whatever their corners."""
+    return found.points is None and found.masks is None and found.shapes is None
+
+
+def _columns(chosen: npt.NDArray[np.float32], count: int) -> Candidates:
+    """Return what C has written for so many candidates."""
+    class_id = chosen[5 * count : 6 * count].view(np.int32)
+    return Candidates(chosen[: 4 * count].reshape(-1, 4), chosen[4 * count : 5 * count], class_id)
 
 
 def suppressed(found: Candidates, options: NmsOptions, *, min_confidence: float = 0.0) -> Candidates:

@@ -30,6 +30,7 @@ from sightline_plugins.cuda.records import (
     SurfaceView,
     check_array,
     colors_record,
+    fill_planes,
     surface_record,
 )
 from sightline_plugins.preprocess.cpu import cut_for
@@ -148,14 +149,14 @@ def pack(parts: Sequence[PartJob], definition: Preprocessing, *, rows: int = 0) 
     if len(sizes) > 1:
         raise ValueError(f"the images of an input have one size, not {' and '.join(map(str, sorted(sizes)))}")
     table, data = np.zeros(max(len(parts), rows), JOB), Packing()
-    table[len(parts) :]["slot"] = _NOWHERE
+    table["slot"] = _NOWHERE
     for slot, (view, placement) in enumerate(parts):
         job = _job(definition, placement, view.format, view.size_wh, view.is_wide, view.matrix, view.range)
         table[slot] = job.record
-        table[slot]["slot"] = slot
-        view.fill_planes(table[slot]["surface"]["planes"])
         for name, plane in job.maps:
             plane.write(table[name], slot, data)
+    table["slot"][: len(parts)] = np.arange(len(parts))
+    fill_planes(table["surface"]["planes"][: len(parts)], [view for view, _ in parts])
     content = Packing()
     content.place(table)
     start = content.nest(data)

@@ -8,8 +8,9 @@ event measures time.
 Signatures are those of cuda-bindings 12.9.1 to 13.5.0, which do not differ for the calls made here. 12.9.0 has them,
 too, but keeps the GIL while it waits, and every other thread with it.
 
-What returns at once (contexts, events) is called without the bindings, which release the GIL for every call: with
-many streams the threads then spend more time on waiting for it again than on all their work.
+What returns at once (contexts, events, copies that are only queued) is called without the bindings, which release the
+GIL for every call and make an object of its result: with many streams the threads then spend more time on waiting for
+it again than on all their work.
 """
 
 from __future__ import annotations
@@ -45,6 +46,37 @@ _DESTROYERS = (
 """How each kind of object is destroyed, in the order in which `close` does."""
 
 
+_ON_HOST, _ON_DEVICE = 1, 2
+
+
+class _CopyEnd(ctypes.Structure):
+    """Where `_Copy2d` reads or writes."""
+
+    _fields_ = (
+        *((name, ctypes.c_size_t) for name in ("first_byte", "first_row")),
+        ("memory_type", ctypes.c_uint),
+        *((name, ctypes.c_void_p) for name in ("host", "device", "array")),
+        ("pitch_bytes", ctypes.c_size_t),
+    )
+
+
+class _Copy2d(ctypes.Structure):
+    """CUDA_MEMCPY2D of cuda.h."""
+
+    _fields_ = (
+        ("source", _CopyEnd),
+        ("target", _CopyEnd),
+        ("width_bytes", ctypes.c_size_t),
+        ("rows", ctypes.c_size_t),
+    )
+
+
+def _copy_end(span: Span, pitch_bytes: int) -> _CopyEnd:
+    if span.on_host:
+        return _CopyEnd(0, 0, _ON_HOST, span.address, None, None, pitch_bytes)
+    return _CopyEnd(0, 0, _ON_DEVICE, None, span.address, None, pitch_bytes)
+
+
 @lru_cache(maxsize=1)
 def _quick_calls() -> ctypes.PyDLL:
     """The driver's library, for calls that keep the GIL. Raises OSError where it is missing."""
@@ -55,6 +87,8 @@ def _quick_calls() -> ctypes.PyDLL:
     library.cuEventRecord.argtypes = [pointer, pointer]
     library.cuEventQuery.argtypes = [pointer]
     library.cuStreamWaitEvent.argtypes = [pointer, pointer, ctypes.c_uint]
+    library.cuMemcpyAsync.argtypes = [pointer, pointer, ctypes.c_size_t, pointer]
+    library.cuMemcpy2DAsync_v2.argtypes = [ctypes.POINTER(_Copy2d), pointer]
     return library
 
 
@@ -285,20 +319,11 @@ class CudaDriver:
         """Queue a copy: of one piece where rows touch each other, which costs the host less, else of rows."""
         target_pitch, source_pitch = max(target.pitch_bytes, width_bytes), max(source.pitch_bytes, width_bytes)
         if rows == 1 or width_bytes == target_pitch == source_pitch:
-            self._call(self._cuda.cuMemcpyAsync, target.address, source.address, width_bytes * rows, stream)
+            code = self._quick.cuMemcpyAsync(target.address, source.address, width_bytes * rows, stream)
+            self._checked("cuMemcpyAsync", code)
             return
-        kinds, copy = self._cuda.CUmemorytype, self._cuda.CUDA_MEMCPY2D()
-        copy.WidthInBytes, copy.Height = width_bytes, rows
-        copy.dstPitch, copy.srcPitch = target_pitch, source_pitch
-        if target.on_host:
-            copy.dstMemoryType, copy.dstHost = kinds.CU_MEMORYTYPE_HOST, target.address
-        else:
-            copy.dstMemoryType, copy.dstDevice = kinds.CU_MEMORYTYPE_DEVICE, target.address
-        if source.on_host:
-            copy.srcMemoryType, copy.srcHost = kinds.CU_MEMORYTYPE_HOST, source.address
-        else:
-            copy.srcMemoryType, copy.srcDevice = kinds.CU_MEMORYTYPE_DEVICE, source.address
-        self._call(self._cuda.cuMemcpy2DAsync, copy, stream)
+        copy = _Copy2d(_copy_end(source, source_pitch), _copy_end(target, target_pitch), width_bytes, rows)
+        self._checked("cuMemcpy2DAsync", self._quick.cuMemcpy2DAsync_v2(copy, stream))
 
     def fill(self, target: Span, value: int, *, width_bytes: int, rows: int, stream: int) -> None:
         """Queue that bytes become a value."""

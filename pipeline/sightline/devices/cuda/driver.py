@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -311,8 +311,7 @@ class DriverError(Exception):
         self.harm = harm
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Where a copy reads or writes: rows that lie `pitch_bytes` apart, on the GPU or in pinned host memory."""
 
     address: int

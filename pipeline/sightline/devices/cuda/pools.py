@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from threading import Condition, RLock
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -25,9 +24,11 @@ TIMEOUT_SECONDS = 10.0
 _GLANCE_SECONDS = 0.25
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Block:
-    """Memory that nobody holds: free to use after these events, by their handles; `uses` keeps them."""
+    """Memory that nobody holds: free to use after these events, by their handles; `uses` keeps them. Who takes one out
+    of a pool owns it.
+    """
 
     address: int
     size_bytes: int
@@ -60,7 +61,9 @@ class Pool:
         self._limit_bytes = budget.limit_bytes if limit_bytes is None else min(limit_bytes, budget.limit_bytes)
         self._limit_count = limit_count
         self._on_host = on_host
-        self._changed = Condition(RLock())
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
+        self._waiting = 0
         self._idle: dict[int, deque[_Block]] = {}
         self._lent = self._made = self._lent_bytes = self._idle_bytes = 0
         self._is_closed = False
@@ -95,12 +98,15 @@ class Pool:
         """
         block, guard = None, self.gpu.guard
         with guard.silent():
-            with guard(f"taking back memory of {self.name}") if is_open else nullcontext():
+            if is_open:
+                with guard(f"taking back memory of {self.name}"):
+                    uses = last_uses()
+            else:
                 uses = last_uses()
             after = guard.retire(address, size_bytes, after=[use.handle for use in uses])
             block = _Block(address, size_bytes, after, uses)
         try:
-            with self.gpu.guard.silent():
+            with guard.silent():
                 self._enter(block, size_bytes)
         finally:
             self.gpu.let_go()
@@ -146,7 +152,7 @@ class Pool:
 
     def _idle_of(self, size: int, stream: DeviceStream | None) -> _Block | None:
         """The block that is idle for longest, taken out; none when it is still in use and one more may be made."""
-        with self._changed:
+        with self._lock:
             blocks = self._idle.get(size)
             if not blocks:
                 return None
@@ -157,8 +163,9 @@ class Pool:
         if not block.after:
             return block
         if _is_known_free(block, stream) or self._is_free(block):
-            return replace(block, after=())
-        with self._changed:
+            block.after = ()
+            return block
+        with self._lock:
             if self._may_grow(size):
                 self._enter(block, size, at_front=True)
                 return None
@@ -174,7 +181,7 @@ class Pool:
             raise
 
     def _any_idle(self) -> _Block | None:
-        with self._changed:
+        with self._lock:
             for blocks in list(self._idle.values()):  # a lease that the garbage collector ends just now adds to them
                 if blocks:
                     block = blocks.popleft()
@@ -188,7 +195,7 @@ class Pool:
         return by_count and self.allocated_bytes + size <= self._limit_bytes and self._budget.fits(size)
 
     def _reserve(self, size: int) -> bool:
-        with self._changed:
+        with self._lock:
             if not self._may_grow(size) or not self._budget.take(size):
                 return False
             self._made += 1
@@ -233,18 +240,24 @@ class Pool:
     def _enter(self, block: _Block | None, size: int, *, at_front: bool = False) -> None:
         """One lease less; its memory is idle now, or lost."""
         keep = block is not None and not self._is_closed
-        with self._changed:
+        with self._lock:
             self._lent -= 1
             self._lent_bytes -= size
             if block is not None and keep:
-                blocks = self._idle.setdefault(size, deque())
-                blocks.insert(0 if at_front else len(blocks), block)
+                blocks = self._idle.get(size)
+                if blocks is None:
+                    blocks = self._idle[size] = deque()
+                if at_front:
+                    blocks.appendleft(block)
+                else:
+                    blocks.append(block)
                 self._idle_bytes += size
             else:
                 self._made -= 1
                 if block is None:
                     self._budget.give_back(size)
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
         if block is not None and not keep:
             self._free(block)
 
@@ -253,8 +266,13 @@ class Pool:
 
     def _wait_for_change(self, size: int, deadline: float) -> None:
         with self._changed:
-            if not self._may_grow(size) and not any(self._idle.values()):
+            if self._may_grow(size) or any(self._idle.values()):
+                return
+            self._waiting += 1
+            try:
                 self._changed.wait(min(_GLANCE_SECONDS, max(deadline - monotonic(), 0.0)))
+            finally:
+                self._waiting -= 1
 
     def _all_held(self, size: int, timeout_seconds: float) -> str:
         limit = f"{self._limit_bytes / 2**20:.0f} MiB"
@@ -286,6 +304,7 @@ def _freed(block: _Block, *, gpu: CudaDevice, pool: str, budget: Budget, on_host
         budget.give_back(block.size_bytes)  # what a broken GPU does not free is lost with it
 
 
+@lru_cache(maxsize=1024)
 def _rounded(wanted_bytes: int) -> int:
     """The size that is lent, at most an eighth more: so there are few sizes, and memory is used again."""
     step = max(ALIGNMENT_BYTES, 1 << max(wanted_bytes.bit_length() - 4, 0))

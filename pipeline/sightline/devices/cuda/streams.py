@@ -83,16 +83,11 @@ class Guard:
         except DriverError as error:
             raise self.failed("taking back memory", error) from error
 
-    @contextmanager
-    def silent(self) -> Iterator[None]:
+    def silent(self) -> Silent:
         """A block whose CudaError nobody sees, as where memory goes back. The cause stays for whoever uses the GPU
         next, and for `CudaDevice.close` if nobody does.
         """
-        was_reported = self.is_reported
-        try:
-            yield
-        except CudaError:
-            self.is_reported = was_reported
+        return Silent(self)
 
     def failed(self, doing: str, error: DriverError) -> CudaError:
         """What to raise for a driver's error."""
@@ -104,6 +99,27 @@ class Guard:
         self.cause = self.cause or f"{doing} failed: {error}"
         self.is_reported = True
         return CudaFailed(f"{self.where} cannot be used any more: {self.cause}")
+
+
+class Silent:
+    """A block that `Guard.silent` describes."""
+
+    __slots__ = ("_guard", "_was_reported")
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._was_reported = guard.is_reported
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, CudaError):
+            return False
+        self._guard.is_reported = self._was_reported
+        return True
 
 
 class Guarded:
@@ -251,6 +267,10 @@ class CudaStream:
         """The point behind everything queued here so far. In a capture: behind what was queued before it."""
         with self._handles.guard(f"recording an event on the stream {self.name!r}") as driver:
             return self._handles.record(driver, self)
+
+    def record_by(self, driver: Driver) -> CudaEvent:
+        """The same for whoever is in a block of the guard, whose driver this is: it is not entered again."""
+        return self._handles.record(driver, self)
 
     def wait(self, event: DeviceEvent) -> None:
         """Let what is queued here from now on begin after that point. Returns at once; no thread waits.

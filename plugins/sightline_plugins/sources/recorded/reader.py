@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,7 +95,7 @@ class RecordedReader(SourceReader):
             yield from self._wanted(images, by_packet)
         yield from self._wanted(self._rest(), by_packet)
 
-    def _wanted(self, images: list[Image], rows: dict[int, deque[FrameRow]]) -> Iterator[Frame]:
+    def _wanted(self, images: Sequence[Image], rows: dict[int, deque[FrameRow]]) -> Iterator[Frame]:
         for image in images:
             row = None if image.packet is None or not rows[image.packet] else rows[image.packet].popleft()
             if row is not None:
@@ -114,7 +114,7 @@ class RecordedReader(SourceReader):
             altered=Altered(row.altered),
         )
 
-    def _open(self, record: InputRecord, stream: StreamRecord) -> list[Image]:
+    def _open(self, record: InputRecord, stream: StreamRecord) -> Sequence[Image]:
         """Open the next input; return the images that are left of the one before."""
         left = self._rest()
         self.close()
@@ -127,7 +127,7 @@ class RecordedReader(SourceReader):
         self.codec = self._video.codec_context.name
         return left
 
-    def _decode(self, record: PacketRecord) -> list[Image]:
+    def _decode(self, record: PacketRecord) -> Sequence[Image]:
         if self._decoder is None or self._video is None:
             return []
         packet: Packet[VideoStream] = packet_of(record.data)
@@ -136,7 +136,7 @@ class RecordedReader(SourceReader):
         mark(packet, record.number)
         return self._images_of(packet)
 
-    def _rest(self) -> list[Image]:
+    def _rest(self) -> Sequence[Image]:
         """Return the images that the decoder still holds."""
         if self._decoder is None or self._video is None:
             return []
@@ -144,7 +144,7 @@ class RecordedReader(SourceReader):
         packet.stream = self._video
         return self._images_of(packet)
 
-    def _images_of(self, packet: Packet[VideoStream]) -> list[Image]:
+    def _images_of(self, packet: Packet[VideoStream]) -> Sequence[Image]:
         assert self._decoder is not None
         decoded = self._decoder.decode(packet)
         self.damaged_packets += decoded.damaged_packets

@@ -5,6 +5,7 @@ For answers that the null driver does not give, and for arguments that it does n
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
@@ -73,7 +74,7 @@ class Quick:
         function = getattr(self._cuda, name.removesuffix("_v2"))
 
         def call(*arguments: object) -> int:
-            code, *_ = function(*(one for one in arguments if isinstance(one, int)))
+            code, *_ = function(*(one for one in arguments if isinstance(one, int | ctypes.Structure)))
             return int(code)
 
         return call

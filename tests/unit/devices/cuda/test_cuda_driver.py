@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 
@@ -187,12 +188,13 @@ def test_rows_that_lie_apart_are_copied_as_rows_from_where_they_are_to_where_the
 
     driver_with(cuda).copy(Span(0x100, 64), Span(0x200, 10, on_host=True), width_bytes=10, rows=3, stream=5)
 
-    ((name, copy, stream),) = cuda.calls
+    ((name, passed, stream),) = cuda.calls
     assert (name, stream) == ("cuMemcpy2DAsync", 5)
+    copy = CUDA.CUDA_MEMCPY2D(ctypes.addressof(passed))  # type: ignore[arg-type]  # as CUDA's header has it
     found = {
-        "to": (copy.dstMemoryType, int(copy.dstDevice), copy.dstPitch),  # type: ignore[attr-defined]
-        "from": (copy.srcMemoryType, int(copy.srcHost), copy.srcPitch),  # type: ignore[attr-defined]
-        "rows": (copy.WidthInBytes, copy.Height),  # type: ignore[attr-defined]
+        "to": (copy.dstMemoryType, int(copy.dstDevice), copy.dstPitch),
+        "from": (copy.srcMemoryType, int(copy.srcHost), copy.srcPitch),
+        "rows": (copy.WidthInBytes, copy.Height),
     }
     kinds = CUDA.CUmemorytype
     assert found == {
