@@ -4,9 +4,10 @@
 
 Eight streams are decoded by the real PyNvVideoCodec over a null NVDEC; batches of eight go through `detect` (`street`,
 whose kernels are loaded and not run, and whose engine queues nothing) and `track`, with ten objects in each frame. So
-what is measured is Python, the bindings and the null libraries. TREE is a checkout of another commit; both run in turn,
-each in a process of its own. Figures are medians of all rounds, and beside them stands what a thousand additions in a
-loop of Python take on the same machine at the same time.
+what is measured is Python, the bindings and the null libraries; images are small, because the null driver copies them
+with the processor. `libraries` is the part of `decode` within PyAV's demuxing and PyNvVideoCodec. TREE is a checkout of
+another commit; both run in turn, each in a process of its own. Figures are medians of all rounds, and "in loops" is how
+many loops of a thousand additions in Python take as long on the same machine at the same time.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import av
 import numpy as np
@@ -38,6 +41,8 @@ from sightline.graph import Site, SourceReader
 from sightline.media import Batch, Frame, Stream
 from sightline.media.device_array import DeviceArray
 from sightline_plugins import Detect, Track
+from sightline_plugins.decode.nvdec_library import HardwareDecoder
+from sightline_plugins.decode.video import VideoDecoder
 from sightline_plugins.engines.protocol import TensorSpec
 from sightline_plugins.infer.cuda_opening import CudaOpening
 from sightline_plugins.infer.cuda_postprocessing import CudaDetectionPostprocessor, HostResult
@@ -46,9 +51,9 @@ from sightline_plugins.infer.facts import read_facts
 from sightline_plugins.nms.cuda import DETECTION
 from sightline_plugins.sources.file.element import Media
 
-SIZE_WH, FRAMES, STREAMS, OBJECTS = (96, 64), 400, 8, 10
+SIZE_WH, FRAMES, STREAMS, OBJECTS = (112, 64), 400, 8, 10
 WARM_BATCHES = 20
-PARTS = ("decode", "detect", "track", "all")
+PARTS = ("decode", "detect", "track", "all", "libraries")
 CALLS = (
     "cuEventRecord",
     "cuEventQuery",
@@ -113,6 +118,30 @@ def find_objects() -> None:
     CudaDetectionPostprocessor.read = read_boxes  # type: ignore[assignment, method-assign]
 
 
+def time_libraries() -> Callable[[], float]:
+    """Let the calls of PyAV's demuxing and of PyNvVideoCodec be timed; return what asks for their sum in seconds."""
+    spent = [0.0]
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: object, **options: object) -> Any:
+            since = time.process_time()
+            try:
+                return function(*arguments, **options)
+            finally:
+                spent[0] += time.process_time() - since
+
+        return call
+
+    packets = VideoDecoder.packets
+
+    def timed_packets(decoder: VideoDecoder) -> Iterator[object]:
+        return iter(timed(partial(next, packets(decoder), None)), None)
+
+    VideoDecoder.packets = timed_packets  # type: ignore[assignment, method-assign]
+    HardwareDecoder.decode = timed(HardwareDecoder.decode)  # type: ignore[method-assign]
+    return lambda: spent[0]
+
+
 def write_clip(path: Path) -> Path:
     """Write a clip of the image that the null NVDEC shows."""
     with av.open(path, "w") as container:
@@ -134,6 +163,7 @@ def measure(folder: Path) -> Figures:
     sys.setdlopenflags(os.RTLD_LAZY)  # PyNvVideoCodec is linked with calls that the null driver lacks
     CudaOpening.open = opened  # type: ignore[assignment, method-assign]
     find_objects()
+    libraries = time_libraries()
     gpu = CudaDevice(CudaDriver(0))
     site = Site(device=Device(DeviceKind.CUDA, 0), gpu=gpu, batch_size=STREAMS)
     detect = Detect(model=str(ROOT / "models" / "street.onnx")).build(site)
@@ -144,6 +174,7 @@ def measure(folder: Path) -> Figures:
         for number, frames in enumerate(zip(*(reader.frames() for reader in readers), strict=True)):
             if number == WARM_BATCHES:
                 spent, before = dict.fromkeys(PARTS, 0.0), null.counts
+                spent["libraries"] = -libraries()
                 started = since = time.process_time()
             elif number < WARM_BATCHES:
                 since = time.process_time()
@@ -159,6 +190,7 @@ def measure(folder: Path) -> Figures:
             since, batches = done, number + 1 - WARM_BATCHES
             del frames, found, tracked
         spent["all"] = time.process_time() - started
+        spent["libraries"] += libraries()
         calls = null.counts - before
     microseconds = 1e6 / (batches * STREAMS)
     return {
@@ -219,11 +251,12 @@ def main() -> None:
     for key in rounds[0][0]:
         own = [median(one[place][key] for one in rounds) for place in range(len(trees))]
         ratio = median(one[-1][key] / one[0][key] if one[0][key] else 1.0 for one in rounds)
+        loops = median(one[-1][key] / one[-1]["loop"] for one in rounds)
         goal = f"{GOALS_US[key]}" if key in GOALS_US else ""
-        rows.append([f"`{key}`", *(f"{figure:.1f}" for figure in own), f"{ratio:.2f}", goal])
-    print(
-        table(["CPU us a frame, calls a batch", *(["before"] if len(trees) > 1 else []), "now", "ratio", "goal"], rows)
-    )
+        in_loops = f"{loops:.1f}" if key in PARTS else ""
+        rows.append([f"`{key}`", *(f"{figure:.1f}" for figure in own), f"{ratio:.2f}", in_loops, goal])
+    before = ["before"] if len(trees) > 1 else []
+    print(table(["CPU us a frame, calls a batch", *before, "now", "ratio", "in loops", "goal"], rows))
 
 
 if __name__ == "__main__":
