@@ -13,7 +13,7 @@ from sightline_plugins.delivery.tracks import vote, winner
 from sightline_plugins.describe.describe import Describe
 from sightline_plugins.describe.facts import Moment
 from sightline_plugins.encode.images import encode_rgb
-from sightline_plugins.search.best_crop import BestCrop
+from sightline_plugins.search.best_crop import BestCrop, worth_of
 from sightline_plugins.sinks.records import Attribute, attributes_of, frame_bounds
 
 _MOST_TRACKS = 512
@@ -68,6 +68,7 @@ class Tracks:
         objects, element = batch.objects, self._element
         ids, labels = objects.track_id.tolist(), objects.labels()
         boxes, confidences = objects.xyxy.tolist(), objects.confidence.tolist()
+        worth = worth_of(objects)
         attributes = attributes_of(objects) if objects.attributes else [None] * len(objects)
         bounds = frame_bounds(batch)
         for row, frame in enumerate(batch.frames):
@@ -85,16 +86,12 @@ class Tracks:
                 vote(track.labels, labels[number])
                 for name, value in (attributes[number] or {}).items():
                     vote(track.attributes.setdefault(name, {}), value)
-                left, top, right, bottom = boxes[number]
-                box = (left, top, right, bottom)
-                if track.crop.is_promising(box, confidences[number], pts_ns=frame.pts_ns):
+                if track.crop.is_promising(worth[number], pts_ns=frame.pts_ns):
                     track.crop.consider(
-                        frame.surface,
-                        box,
+                        frame,
+                        boxes[number],
                         confidences[number],
                         others=objects.xyxy[first:last],
-                        frame=frame.index,
-                        pts_ns=frame.pts_ns,
                         largest_side=element.image_size,
                     )
             yield from self._overdue(frame, tracks)

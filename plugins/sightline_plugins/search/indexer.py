@@ -18,7 +18,7 @@ from sightline.graph.ownership import is_foreign
 from sightline.media import Batch, Frame, Stream
 from sightline_plugins.delivery.tracks import vote, winner
 from sightline_plugins.encode.images import encode_rgb
-from sightline_plugins.search.best_crop import BestCrop
+from sightline_plugins.search.best_crop import BestCrop, worth_of
 from sightline_plugins.search.database import EncoderMark, IndexFile, TrackEntry
 from sightline_plugins.search.encoders import EncoderFolder, ImageEncoder
 from sightline_plugins.search.index import SearchIndex
@@ -57,7 +57,7 @@ class _OpenTrack:
     )
 
     def __init__(self, frame: Frame, settle_ns: int) -> None:
-        self.first = self.last = frame_time(frame)
+        self.first = self.last = (frame.pts_ns, frame.capture_ns)
         self.labels: dict[str, int] = {}
         self.attributes: dict[str, dict[Attribute, int]] = {}
         self.crop = BestCrop()
@@ -70,11 +70,6 @@ class _OpenTrack:
         self.wait_ns = max(settle_ns, 1)
         self.due_ns = frame.pts_ns + settle_ns
         self.row: int | None = None
-
-
-def frame_time(frame: Frame) -> tuple[int, int | None]:
-    """The time of a frame in its stream, and the time of day where it is known, in nanoseconds."""
-    return frame.pts_ns, frame.capture_ns
 
 
 class Indexer(Sink):
@@ -100,11 +95,13 @@ class Indexer(Sink):
         objects = batch.objects
         ids, labels = objects.track_id.tolist(), objects.labels()
         boxes, confidences = objects.xyxy.tolist(), objects.confidence.tolist()
+        worth = worth_of(objects, min_size=self._element.min_size)
         attributes = attributes_of(objects) if objects.attributes else list(repeat(None, len(objects)))
         bounds, classes = frame_bounds(batch), self._element.classes
         for row, frame in enumerate(batch.frames):
             tracks = self._tracks.setdefault(frame.stream, {})
             first, last = bounds[row], bounds[row + 1]
+            pts_ns, size_wh = frame.pts_ns, frame.size_wh
             for number in range(first, last):
                 if ids[number] < 0 or (classes is not None and labels[number] not in classes):
                     continue
@@ -112,9 +109,16 @@ class Indexer(Sink):
                 vote(track.labels, labels[number])
                 for name, value in (attributes[number] or {}).items():
                     vote(track.attributes.setdefault(name, {}), value)
-                track.motion.add(boxes[number], size_wh=frame.size_wh, pts_ns=frame.pts_ns)
-                self._look(track, frame, tuple(boxes[number]), confidences[number], objects.xyxy[first:last])
-                if frame.pts_ns >= track.due_ns:
+                track.motion.add(boxes[number], size_wh=size_wh, pts_ns=pts_ns)
+                if track.crop.is_promising(worth[number], pts_ns=pts_ns):
+                    track.crop.consider(
+                        frame,
+                        boxes[number],
+                        confidences[number],
+                        others=objects.xyxy[first:last],
+                        largest_side=max(self._element.image_size, _LARGEST_SIDE),
+                    )
+                if pts_ns >= track.due_ns:
                     self._refresh(track, ids[number], frame.stream)
             self._end_overdue(tracks, frame)
         self._write_if_due()
@@ -146,31 +150,8 @@ class Indexer(Sink):
         if track is None:
             track = _OpenTrack(frame, self._element.settle)
         tracks[track_id] = track
-        track.last = frame_time(frame)
+        track.last = (frame.pts_ns, frame.capture_ns)
         return track
-
-    def _look(
-        self,
-        track: _OpenTrack,
-        frame: Frame,
-        xyxy: tuple[float, ...],
-        confidence: float,
-        others: npt.NDArray[np.float32],
-    ) -> None:
-        """Take the crop of a sighting if it is better than the best one."""
-        left, top, right, bottom = xyxy
-        box, smallest = (left, top, right, bottom), min(right - left, bottom - top)
-        if smallest < self._element.min_size or not track.crop.is_promising(box, confidence, pts_ns=frame.pts_ns):
-            return
-        track.crop.consider(
-            frame.surface,
-            box,
-            confidence,
-            others=others,
-            frame=frame.index,
-            pts_ns=frame.pts_ns,
-            largest_side=max(self._element.image_size, _LARGEST_SIDE),
-        )
 
     def _end_overdue(self, tracks: dict[int, _OpenTrack], frame: Frame) -> None:
         while tracks:
@@ -195,15 +176,16 @@ class Indexer(Sink):
     def _put(self, track: _OpenTrack, track_id: int, stream: Stream) -> None:
         """Let a track wait to be written."""
         crop, element = track.crop, self._element
-        assert crop.image is not None
         counts = self._counts.setdefault(stream.name, Counter())
         self._waiting = [waiting for waiting in self._waiting if waiting[0] is not track]
         if track.vector is None or (crop.version > track.computed and track.updates < element.updates):
             self.runs += 1
             counts["encoded"] += 1
             track.updates += 1
-            track.computed, track.vector = crop.version, self._encoder.encode(crop.image)
-            track.image = encode_rgb(crop.image, suffix=".jpg", quality=_JPEG_QUALITY) if element.image_size else None
+            image = crop.image
+            assert image is not None, "a track without a crop is not written"
+            track.computed, track.vector = crop.version, self._encoder.encode(image)
+            track.image = encode_rgb(image, suffix=".jpg", quality=_JPEG_QUALITY) if element.image_size else None
         (start_pts_ns, start_ns), (end_pts_ns, end_ns) = track.first, track.last
         entry = TrackEntry(
             pipeline=self._site.pipeline,

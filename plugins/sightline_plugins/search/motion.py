@@ -18,6 +18,8 @@ _LEAST_MOVED = 0.5
 """How far something has to move, in its own heights."""
 _FEWEST = 3
 _EDGE_PX = 2.0
+_PAUSE_S = 0.1
+"""How far apart boxes are of which a line is made."""
 
 _MOVES = (
     r"(?:(?:that|which|who) )?(?:(?:is|are|was|were) )?"
@@ -73,14 +75,18 @@ class Motion:
         self._sum = self._squares = self._middles = self._along = self._logs = self._growth = self._heights = 0.0
 
     def add(self, xyxy: tuple[float, ...], *, size_wh: tuple[int, int], pts_ns: int) -> None:
-        """Take a box in pixels of a frame of that size; one that the frame cuts off says nothing."""
+        """Take a box in pixels of a frame of that size; one that the frame cuts off says nothing, nor does one that
+        comes right after another.
+        """
+        seconds = pts_ns / 1e9
+        if self._count and 0 <= seconds - self._last < _PAUSE_S:
+            return
         left, top, right, bottom = xyxy
         width, height = size_wh
         tall = bottom - top
         is_cut = left < _EDGE_PX or top < _EDGE_PX or right > width - _EDGE_PX or bottom > height - _EDGE_PX
         if is_cut or tall <= 0:
             return
-        seconds = pts_ns / 1e9
         if not self._count:
             self._first = seconds
         self._last = seconds

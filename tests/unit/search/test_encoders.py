@@ -86,7 +86,7 @@ def test_models_in_the_wrong_places_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_sharp_crop_is_sharper_than_a_blurred_one() -> None:
-    drawn = np.random.default_rng(3).integers(0, 256, (12, 12, 3)).astype(np.uint8)
+    drawn = np.random.default_rng(3).integers(0, 256, (12, 12)).astype(np.uint8)
     sharp = drawn.repeat(4, axis=0).repeat(4, axis=1)
     soft = sum(
         np.roll(sharp.astype(np.float32), shift, axis=(0, 1)) for shift in ((y, x) for y in range(6) for x in range(6))
