@@ -10,10 +10,11 @@ events in 1,500 frames), and the run is as fast as the processor allows.
 Standard output gets one line of JSON for each kind. `share` is the CPU time of the step and of the thread that asks
 beside all the other CPU time of the same run: what `describe` does, and the measure that shows a hundredth.
 `ratio` is the CPU time of a run beside that of its neighbour without the step, which also has what threads do to
-each other, but in which other programs on the machine are larger than that. Both are medians over the rounds, with
-the standard error of the median (from the median deviation), and `equal_runs` is the same of two runs without the
-step. One run with `describe` comes before, so that what a process takes once (1.5 s, most of it imports) is not among
-them; a new client for each run is.
+each other, but in which other programs on the machine are larger than that. `frame_rate` is by the clock: frames a
+second beside those of the neighbour, on a machine that should do nothing else. All are medians over the rounds, with
+the standard error of the median (from the median deviation), and `equal_runs` and `equal_rates` are the same of two
+runs without the step. One run with `describe` comes before, so that what a process takes once (1.5 s, most of it
+imports) is not among them; a new client for each run is.
 """
 
 from __future__ import annotations
@@ -60,8 +61,11 @@ _SAMPLE_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """CPU seconds of a run: of the process, of the step, and of the thread that asks; and what the step counted."""
+    """Seconds of a run by the clock and of CPU: of the process, of the step, and of the thread that asks; and what the
+    step counted.
+    """
 
+    clock: float
     cpu: float
     step: float
     asking: float
@@ -98,12 +102,16 @@ def main() -> None:
             pairs[kind].append(both)
             alone.append(both[0])
     equal = [second.cpu / first.cpu for first, second in pairwise(alone)]
+    equal_rates = [first.clock / second.clock for first, second in pairwise(alone)]
     for kind, measured in pairs.items():
         figures = {
             "server": kind,
             "share": middle([one.share for _, one in measured]),
             "ratio": middle([one.cpu / base.cpu for base, one in measured]),
             "equal_runs": middle(equal),
+            "frame_rate": middle([base.clock / one.clock for base, one in measured]),
+            "equal_rates": middle(equal_rates),
+            "fps": round(given.frames / median(base.clock for base, _ in measured), 1),
             "cpu_ms_per_frame": round(1000 * median(base.cpu for base, _ in measured) / given.frames, 2),
             "step_ms": round(1000 * median(one.step for _, one in measured), 1),
             "asking_ms": round(1000 * median(one.asking for _, one in measured), 1),
@@ -138,7 +146,7 @@ def run(given: argparse.Namespace, url: str | None) -> Measured:
             report = pipeline.run(frames=given.frames).to_json()
         cpu = cpu_seconds() - before
     step = 0.0 if url is None else report["elements"]["describe-1"]["cpu_seconds"]
-    return Measured(cpu, step, asking[0], report["totals"].get("describe-1"))
+    return Measured(report["wall_seconds"], cpu, step, asking[0], report["totals"].get("describe-1"))
 
 
 @contextmanager
