@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import ConfigurationError
+from sightline_plugins.deepstream_import.box_sizes import box_sizes
 from sightline_plugins.deepstream_import.outcomes import KeyOutcome, Outcome
 from sightline_plugins.deepstream_import.parsers import HEADS, ROW_PARSERS, TASKS, advice_on
 from sightline_plugins.deepstream_import.plan import Import, ModelStep, Stage, Step, safe_name
@@ -63,6 +64,7 @@ _SERVER_KEYS = {
     "crop-objects-to-roi-boundary": ("infer_config", "postprocess.detection"),
 }
 _OBJECTS = 2
+_INSTANCES = "3"
 _ROWS, _ROW = "end_to_end", 6
 _ENGINE = re.compile(r"_b\d+_(gpu|dla)\d+_\w+\.engine$")
 _FORMATS = (".onnx", ".etlt", ".tlt", ".uff", ".caffemodel")
@@ -314,7 +316,7 @@ def _step(model: Model, app: Settings, imported: Import, *, secondary: bool) -> 
     elif "interval" in (owner := _either(model, app, "interval")):
         text = "it runs on objects, not on frames" if secondary else "it runs on every frame"
         owner.note("interval", Outcome.NO_EFFECT, text)
-    options |= card | _thresholds(model, task)
+    options |= card | _thresholds(model, task) | _box_sizes(model, task, imported)
     if model.resize is not None:
         options["resize"] = model.resize
     if imported.compat:
@@ -388,6 +390,19 @@ def _thresholds(model: Model, task: str) -> dict[str, Any]:
     if "iou" in nms and "nms-iou-threshold" in classes.get(f"{_CLASS}all", {}):
         found["iou"] = nms["iou"]
     return found
+
+
+def _box_sizes(model: Model, task: str, imported: Import) -> dict[str, Any]:
+    """Return which boxes are left out for their size or number."""
+    if task != "detect" and model.settings.text("network-type") != _INSTANCES:
+        return {}
+    sections = model.configuration.sections.items()
+    classes = {
+        name: Settings(section, CLASS_ATTRIBUTES, imported.outcomes)
+        for name, section in sections
+        if name.startswith(_CLASS)
+    }
+    return box_sizes(classes, model.labels)
 
 
 def _on(model: Model, app: Settings, imported: Import) -> dict[str, Any]:

@@ -45,6 +45,7 @@ _THRESHOLDS = (
     "postprocess.detection.dbscan.pre_threshold",
 )
 _IOU = "postprocess.detection.nms.iou_threshold"
+_MOST = "postprocess.detection.nms.topk"
 _OF_CLASS = "postprocess.detection.per_class_params"
 _BACKENDS = ("backend.triton", "backend.trt_is")
 
@@ -127,6 +128,8 @@ def _classes(settings: Settings, made: Configuration, section: Section) -> None:
     if threshold is not None:
         classes.add(_same(settings, threshold, "pre-cluster-threshold", settings.text(threshold)))
     _own_thresholds(settings, made)
+    if _MOST in settings:
+        classes.add(_same(settings, _MOST, "topk", settings.text(_MOST)))
     if _IOU in settings:
         classes.add(_same(settings, _IOU, "nms-iou-threshold", settings.text(_IOU)))
     if _has(settings.section, "postprocess.detection.nms"):

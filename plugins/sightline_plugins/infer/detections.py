@@ -15,6 +15,7 @@ from sightline.media.boxes import Boxes, clip
 from sightline.media.objects import Column
 from sightline.media.shapes import usual_skeleton
 from sightline_plugins.heads.head import Array, Candidates
+from sightline_plugins.infer.box_limits import box_limits
 from sightline_plugins.infer.inspection import explain_boxes
 from sightline_plugins.infer.masks import cut_masks, moved_mask, united
 from sightline_plugins.infer.options import CONFIDENCE, DetectionElement, ModelElement
@@ -53,7 +54,8 @@ def detection_rules(element: DetectionElement, plan: ModelPlan) -> DetectionRule
     wanted = None if chosen is None else np.array([label in chosen for label in labels] + [False])
     lowest = min(confidence, *by_class.values(), confidence)
     moves_inside = element.compat is not None and element.on is None
-    return DetectionRules(_nms_options(element, plan), lowest, limits, wanted, moves_inside)
+    sizes = box_limits(element, labels)
+    return DetectionRules(_nms_options(element, plan), lowest, limits, wanted, moves_inside, sizes)
 
 
 def minimum_confidence(element: ModelElement, plan: ModelPlan) -> float:
@@ -261,6 +263,12 @@ class DetectionPostprocessor(ObjectPostprocessor):
                 _merge_pieces(whole, row, found.select(np.array(pieces, np.intp)))
         return replace(whole, xyxy=parts.xyxy, corners=parts.corners)
 
+    def found(self, results: Sequence[TargetResult[Detections]], *, size_wh: tuple[int, int]) -> Candidates:
+        found = super().found(results, size_wh=size_wh)
+        sizes = self._rules.sizes
+        is_frame = results[0][0].object < 0  # what is found on an object has its children's numbers by now
+        return found if sizes is None or not is_frame else sizes.select(found)
+
     def finish(self) -> None:
         self._plausibility.finish()
 
@@ -270,6 +278,8 @@ class DetectionPostprocessor(ObjectPostprocessor):
 
     def _detections(self, found: Candidates, target: InferenceTarget, batch: Batch) -> Detections:
         """Cut the masks of candidates in the frame, and drop what they were made of."""
+        if self._rules.sizes is not None and target.object >= 0:
+            found = self._rules.sizes.select(found)
         if self._masks:
             found = replace(found, shapes=cut_masks(found, target.placement))
         if found.masks is not None:

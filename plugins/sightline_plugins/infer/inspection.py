@@ -107,6 +107,8 @@ def explain_boxes(
     is_above = raw.confidence >= rules.limits[numbers]
     placed = in_frame(raw, placement, size_wh=size_wh)
     may_stay = visible(placed) if rules.wanted is None else visible(placed) & rules.wanted[numbers]
+    if rules.sizes is not None:
+        may_stay &= rules.sizes.fit(placed)
     survivors = _survivors(raw, rules, np.ones(len(raw), np.bool_))
     kept = _survivors(raw, rules, is_above) & may_stay
     label = Origin("", plan.labels).label

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
@@ -75,6 +75,7 @@ Region = Annotated[tuple[Fraction, Fraction, Fraction, Fraction], AfterValidator
 """Left, top, right, bottom as fractions of the frame."""
 Regions = Annotated[tuple[Region, ...], Field(min_length=1, max_length=64)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+MOST_DETECTIONS = 10_000
 TileSide = Annotated[int, Field(ge=32, le=16_384)]
 _WHOLE: tuple[Region, ...] = ((0.0, 0.0, 1.0, 1.0),)
 
@@ -393,6 +394,17 @@ class Tiles(Described):
     """Also run on the whole frame, for objects larger than a tile."""
 
 
+class ClassLimits(Described):
+    """Limits for the boxes of one class; what is not given is that of all classes."""
+
+    min_size: tuple[Size, Size] | None = None
+    """Minimum width and height of the box in pixels of the frame."""
+    max_size: tuple[Size, Size] | None = None
+    """Maximum width and height of the box in pixels of the frame."""
+    max_detections: Annotated[int, Field(ge=1, le=MOST_DETECTIONS)] | None = None
+    """How many boxes of the class stay at most, the most confident ones."""
+
+
 class DetectionElement(ModelElement):
     """A step whose model finds boxes."""
 
@@ -413,8 +425,17 @@ class DetectionElement(ModelElement):
     """What happens to boxes that overlap by more than `iou`: `hard` drops the less confident, `soft` lowers its
     confidence, `fusion` merges them into one box, `none` keeps them all. A mapping sets more:
     {method: soft, sigma: 0.3}."""
-    max_detections: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    max_detections: Annotated[int, Field(ge=1, le=MOST_DETECTIONS)] | None = None
     """Maximum number of objects per frame (and per region or tile). Default: 300."""
+    min_size: tuple[Size, Size] | None = None
+    """Minimum width and height of an object's box in pixels of the frame: smaller ones are left out."""
+    max_size: tuple[Size, Size] | None = None
+    """Maximum width and height of an object's box in pixels of the frame: larger ones are left out."""
+    max_per_class: Annotated[int, Field(ge=1, le=MOST_DETECTIONS)] | None = None
+    """Maximum number of objects of each class on a frame, the most confident ones. Default: `max_detections` alone
+    limits them."""
+    class_limits: Mapping[str, ClassLimits] = {}
+    """Other limits for some classes, by label: {person: {min_size: [8, 16], max_detections: 50}}."""
     tiles: Annotated[Tiles | None, _short_form("size", list, tuple)] = None
     """Run on overlapping tiles, to find small objects in large frames: a mapping such as
     {size: [640, 640], overlap: 0.2, whole: true} (pixels of the frame), or only the size."""
@@ -424,10 +445,11 @@ class DetectionElement(ModelElement):
         return self._plan_boxes(needs_head=True)
 
     def plan_problems(self, plan: ModelPlan) -> list[Problem]:
-        """Return what does not fit `tiles`."""
+        """Return limits that no box fits, and what does not fit `tiles`."""
+        problems = list(self._limit_problems())
         if self.tiles is None:
-            return []
-        problems = [
+            return problems
+        problems += [
             Problem(f"tiles cover the whole frame: leave out {name}, or tiles", ("tiles",))
             for name in ("on", "regions")
             if getattr(self, name) is not None
@@ -436,6 +458,18 @@ class DetectionElement(ModelElement):
             message = "the model takes images of any size: set the size of tiles, such as [640, 640]"
             problems.append(Problem(message, ("tiles",)))
         return problems
+
+    def _limit_problems(self) -> Iterator[Problem]:
+        usual = ClassLimits(min_size=self.min_size, max_size=self.max_size)
+        named = [(("class_limits", label), limits) for label, limits in self.class_limits.items()]
+        for place, own in ((("min_size",), usual), *named):
+            smallest, largest = own.min_size or usual.min_size, own.max_size or usual.max_size
+            if smallest and largest and (smallest[0] > largest[0] or smallest[1] > largest[1]):
+                sizes = " and ".join(
+                    f"{name} {size[0]:g} x {size[1]:g}"
+                    for name, size in (("min_size", smallest), ("max_size", largest))
+                )
+                yield Problem(f"no box fits both {sizes}", place)
 
     def found_labels(self) -> frozenset[str] | None:
         """Return the labels of the model, or those of `classes`; None for a model without labels."""
@@ -455,13 +489,16 @@ class DetectionElement(ModelElement):
         from sightline_plugins.infer.plan import NamedClass, plan_model
 
         named: list[NamedClass] = [(("classes", number), name) for number, name in enumerate(self.classes or ())]
-        named += [(("class_confidence", name), name) for name in self.class_confidence]
+        named += [((key, name), name) for key in ("class_confidence", "class_limits") for name in getattr(self, key)]
         return plan_model(self, named=named, needs_head=needs_head)
 
 
 CONFIDENCE = 0.25
 """Minimum confidence of an object where neither option nor card sets one."""
-NMS_OPTIONS = ("class_confidence", "iou", "class_agnostic", "nms", "max_detections")
+NMS_OPTIONS = (
+    *("class_confidence", "iou", "class_agnostic", "nms", "max_detections", "min_size", "max_size", "max_per_class"),
+    "class_limits",
+)
 """Options that only boxes need."""
 
 

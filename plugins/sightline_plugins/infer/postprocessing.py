@@ -20,6 +20,7 @@ from sightline_plugins.native import INT, POINTER, SIZE, function, pointer
 
 if TYPE_CHECKING:
     from sightline_plugins.heads.head import Array, Candidates
+    from sightline_plugins.infer.box_limits import BoxLimits
     from sightline_plugins.infer.targets import InferenceTarget
     from sightline_plugins.infer.track_memory import TrackEntry
     from sightline_plugins.nms.options import NmsOptions
@@ -49,6 +50,8 @@ class DetectionRules:
     wanted: npt.NDArray[np.bool_] | None
     moves_inside: bool = False
     """Whether boxes that begin outside of the frame are moved into it, and none is cut, as DeepStream does."""
+    sizes: BoxLimits | None = None
+    """How large the boxes of a frame have to be, and how many of a class stay, after parts of it are merged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -62,11 +62,11 @@ _IN_PIPELINE = {
     "classifier-type": "in the pipeline, `attribute` names what a classifier tells",
 }
 _OF_CLASSES = {
-    "topk": "`max_detections` (300) counts all classes together",
+    "topk": "in the pipeline, `max_per_class` and `class_limits` set it",
     **dict.fromkeys(("roi-top-offset", "roi-bottom-offset"), "in the pipeline, `regions` or a zone selects"),
     **dict.fromkeys(
         ("detected-min-w", "detected-min-h", "detected-max-w", "detected-max-h"),
-        "boxes are not filtered by size here",
+        "in the pipeline, `min_size`, `max_size` and `class_limits` set it",
     ),
     **dict.fromkeys(("border-color", "bg-color"), "in the pipeline, `draw` sets colours"),
 }

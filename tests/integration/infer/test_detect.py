@@ -126,6 +126,67 @@ def test_a_class_has_a_limit_of_its_own(model: Path) -> None:
     assert result.objects.labels() == ["pink"]
 
 
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"min_size": [8, 8]}, ["pink", "yellow"]),
+        ({"min_size": [8, 8.1]}, []),
+        ({"max_size": [7.9, 8]}, []),
+        ({"min_size": [9, 9], "class_limits": {"pink": {"min_size": [2, 2]}}}, ["pink"]),
+        ({"class_limits": {"pink": {"max_size": [7, 99]}}}, ["yellow"]),
+        ({"class_limits": {"yellow": {"min_size": [9, 1]}, "pink": {"max_detections": 1}}}, ["pink"]),
+    ],
+)
+def test_boxes_are_left_out_for_their_size_in_pixels_of_the_frame(
+    model: Path, options: dict[str, Any], found: list[str]
+) -> None:
+    seen = frame((1, 2, "yellow"), (6, 5, "pink"))  # 4 pixels wide in the network's input, 8 in the frame
+
+    (result,) = run_element(detect(model, **options), [Batch((seen,))])
+
+    assert sorted(result.objects.labels()) == found
+
+
+def test_the_surest_of_each_class_and_frame_stay(model: Path) -> None:
+    rgb = image((1, 1, "yellow"), (3, 1, "yellow"), (5, 1, "yellow"), (1, 4, "pink"), (3, 4, "pink"))
+    rgb[:, : rgb.shape[1] // 3] = rgb[:, : rgb.shape[1] // 3] * 0.7
+    surface = surface_from_rgb(rgb.astype(np.uint8), pixel_format=PixelFormat.RGB24)
+    frames = tuple(Frame(Stream("cam"), index, index, surface) for index in range(2))
+    limits = {"max_per_class": 2, "class_limits": {"pink": {"max_detections": 1}}}
+
+    (result,) = run_element(detect(model, **limits), [Batch(frames)])
+
+    for row in range(2):
+        left = [(one.label, one.xyxy[0]) for one in result.objects.of_frame(row)]
+        assert sorted(left) == [("pink", 24), ("yellow", 24), ("yellow", 40)]
+
+
+def test_a_piece_of_an_object_on_a_tile_is_not_too_small(model: Path) -> None:
+    seen = frame(
+        (2, 4, "yellow"), (3, 4, "yellow")
+    )  # two cells beside each other: two boxes, on each part of the frame
+    halves = [[0, 0, 0.5, 1], [0.25, 0, 1, 1]]
+    plain = {"regions": halves, "iou": 0.1}
+
+    (every,) = run_element(detect(model, **plain), [Batch((seen,))])
+    widest = max(right - left for left, _, right, _ in every.objects.xyxy.tolist())
+    (large,) = run_element(detect(model, **plain, min_size=[widest, 1]), [Batch((seen,))])
+
+    expected = [box for box in boxes(every.objects) if box[1][2] - box[1][0] >= round(widest, 1)]
+    assert boxes(large.objects) == expected != []
+
+
+def test_limits_that_no_box_fits_and_of_unknown_classes_are_refused(model: Path) -> None:
+    narrow = detect(model, max_size=[20, 20], class_limits={"pink": {"min_size": [8, 21]}})
+    plan, problems = narrow.plan()
+    assert plan is not None
+    assert [(one.message, one.key) for one in [*problems, *narrow.plan_problems(plan)]] == [
+        ("no box fits both min_size 8 x 21 and max_size 20 x 20", ("class_limits", "pink"))
+    ]
+    _, problems = detect(model, class_limits={"yelow": {}}).plan()
+    assert [one.key for one in problems] == [("class_limits", "yelow")]
+
+
 @pytest.mark.parametrize(("confidence", "labels"), [(None, ["pink"]), (0.9, [])])
 def test_a_class_has_the_limit_of_the_card_unless_the_step_has_one(
     model: Path, confidence: float | None, labels: list[str]

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sightline.errors import ConfigurationError
 from sightline_plugins.deepstream_import.application import import_deepstream
 from sightline_plugins.deepstream_import.plan import Import
+from sightline_plugins.infer.detect import Detect
 
 MODEL = "[property]\nonnx-file=a.onnx\ncluster-mode=2\n"
 SERVED = """
@@ -165,11 +166,36 @@ def test_a_part_of_a_configuration_says_what_it_is(tmp_path: Path, text: str, ki
         ("cluster-mode=1\n[class-attrs-all]\neps=0.7\n", "eps", "IMPOSSIBLE"),
         ("cluster-mode=4\n[class-attrs-all]\nnms-iou-threshold=0.4\n", "nms-iou-threshold", "NO_EFFECT"),
         ("cluster-mode=3\n[class-attrs-all]\nnms-iou-threshold=0.4\n", "nms-iou-threshold", "TAKEN"),
-        ("cluster-mode=2\n[class-attrs-all]\ntopk=20\n", "topk", "DIFFERENT"),
+        ("cluster-mode=2\n[class-attrs-all]\ntopk=20\n", "topk", "TAKEN"),
     ],
 )
 def test_what_becomes_of_a_key_depends_on_others(tmp_path: Path, keys: str, key: str, expected: str) -> None:
     assert outcome(imported(tmp_path, f"[property]\nonnx-file=a.onnx\n{keys}"), key)[0] == expected
+
+
+def test_sizes_and_numbers_of_boxes_are_those_of_each_class(tmp_path: Path) -> None:
+    keys = """
+[class-attrs-all]
+topk=20
+detected-min-w=8
+detected-max-h=0
+[class-attrs-0]
+detected-min-h=16
+detected-max-w=300
+[class-attrs-1]
+topk=-1
+detected-min-w=0
+"""
+    result = imported(tmp_path, f"[property]\nonnx-file=a.onnx\ncluster-mode=2\nlabelfile-path=labels.txt\n{keys}")
+    (_, options), *_ = steps(result)
+
+    assert (options["min_size"], options["max_per_class"], "max_size" in options) == ([8, 1], 20, False)
+    assert options["class_limits"] == {
+        "car": {"min_size": [8, 16], "max_size": [300, 65_536]},
+        "van": {"min_size": [1, 1], "max_detections": 10_000},
+    }
+    assert outcome(result, "detected-max-w")[0] == "TAKEN"
+    Detect.model_validate({**options, "labels": ["car", "van"]})
 
 
 @pytest.mark.parametrize(("mode", "iou"), [("", 0.45), ("cluster-mode=1", 0.45), ("cluster-mode=3", 0.3)])

@@ -126,7 +126,7 @@ def test_offsets_and_what_is_left_out_have_the_defaults_of_nvinfer(deepstream: P
         ("brand-new=1", "brand-new=1: has no counterpart here"),
         ("operate-on-class-ids=2", "`on: LABEL`"),
         ("[class-attrs-9]\nthreshold=0.5", "[class-attrs-9]: there is no label of that number"),
-        ("[class-attrs-all]\ntopk=20", "`max_detections` (300) counts all classes together"),
+        ("[class-attrs-all]\ntopk=20", "in the pipeline, `max_per_class` and `class_limits` set it"),
         ("[class-attrs-1]\nnms-iou-threshold=0.6", "one value is for all classes here"),
         ("[tracker]\nenable=1", "[tracker]: is no section of nvinfer"),
     ],

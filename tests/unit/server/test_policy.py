@@ -269,7 +269,7 @@ def test_references_to_the_environment_are_refused_where_they_are_written() -> N
 PLAIN_TEXTS = frozenset(
     (
         *("access_key", "algorithm", "answer_schema", "api_key", "attribute", "attributes", "background", "between"),
-        *("birth", "class_confidence", "model", "options", "prompt", "rule_prompts", "stream_prompts"),
+        *("birth", "class_confidence", "class_limits", "model", "options", "prompt", "rule_prompts", "stream_prompts"),
         *("by", "confirm", "question", "refuse"),
         *("classes", "client_id", "description", "detector", "endpoint", "engine", "exchange", "floor", "from", "head"),
         *("head_options", "headers", "hours", "id", "image_url", "input_format", "key", "keypoints", "label"),
