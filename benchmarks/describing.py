@@ -11,7 +11,8 @@ Standard output gets one line of JSON for each kind. `share` is the CPU time of 
 beside all the other CPU time of the same run: what `describe` does, and the measure that shows a hundredth.
 `ratio` is the CPU time of a run beside that of its neighbour without the step, which also has what threads do to
 each other, but in which other programs on the machine are larger than that. `frame_rate` is by the clock: frames a
-second beside those of the neighbour, on a machine that should do nothing else. All are medians over the rounds, with
+second beside those of the neighbour, on a machine that should do nothing else, or at the rate of a camera
+(`--realtime`). All are medians over the rounds, with
 the standard error of the median (from the median deviation), and `equal_runs` and `equal_rates` are the same of two
 runs without the step. One run with `describe` comes before, so that what a process takes once (1.5 s, most of it
 imports) is not among them; a new client for each run is.
@@ -85,6 +86,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=REPOSITORY / "models" / "street.onnx")
     parser.add_argument("--frames", type=int, default=600)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--realtime", action="store_true", help="at the rate of the clip, as a camera")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     given = parser.parse_args()
     import openai  # noqa: F401  once, before anything is measured
@@ -140,7 +142,8 @@ def run(given: argparse.Namespace, url: str | None) -> Measured:
         steps: list[Any] = [{"detect": {"model": str(given.model)}}, "track", {"zones": HALVES}]
         if url is not None:
             steps.append({"describe": {"url": url, "model": "m", "path": "d.db", "finish": 0, **limits}})
-        pipeline = Pipeline(sources={"gate": given.clip}, steps=steps, outputs=folder)
+        source = {"uri": str(given.clip), "realtime": given.realtime}
+        pipeline = Pipeline(sources={"gate": source}, steps=steps, outputs=folder)
         before = cpu_seconds()
         with asking_clock() as asking:
             report = pipeline.run(frames=given.frames).to_json()
