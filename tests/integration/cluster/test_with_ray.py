@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -101,6 +102,10 @@ def test_a_cluster_starts_shows_itself_is_drained_and_ends(site: Site, capsys: p
 
     wait_until(lambda: holders() == [HEAD, WORKER])
     wait_until(lambda: all(any(site.outputs(one).glob("*.jsonl")) for one in (HEAD, WORKER)))
+
+    worker_process = holder_of(site.outputs(WORKER))
+    assert worker_process is not None
+    assert os.getpriority(os.PRIO_PROCESS, worker_process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
 
     assert execute(["cluster", "drain", WORKER, "--controller", f"{HEAD}:{site.port}"]) == 0
     wait_until(lambda: holders() == [HEAD, HEAD])

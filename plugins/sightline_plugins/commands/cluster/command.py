@@ -37,8 +37,8 @@ def command() -> None:
     """Spread the streams of a pipeline over machines: they come back elsewhere when one is lost.
 
     One machine is the head (`cluster run`), the others are workers (`cluster worker`). All need the same version of
-    Sightline with the extra `cluster`, the same model files at the same paths, clocks that agree, and the same secret
-    in SIGHTLINE_CLUSTER_TOKEN. The network between them has to be a private one.
+    Sightline with the extra `cluster`, clocks that agree, and the same secret in SIGHTLINE_CLUSTER_TOKEN. Models come
+    from the head. The network between the machines has to be a private one.
     """
 
 
@@ -70,7 +70,7 @@ def _machine_options(without: str) -> Callable[[Any], Any]:
             click.option(
                 "--ray-folder",
                 type=click.Path(path_type=Path, file_okay=False),
-                help="Folder for Ray's logs and sockets; /tmp/ray when not given.",
+                help="Folder for Ray's logs and sockets, of this machine alone. Default: /tmp/ray-ADDRESS.",
             ),
         ):
             function = option(function)
@@ -174,7 +174,7 @@ def worker(
     from sightline.cluster.wire import token_from_environment
     from sightline.runtime.processes.restarts import Backoff
     from sightline_plugins.commands.cluster.keeper import end_worker
-    from sightline_plugins.commands.cluster.with_ray import join, prepare
+    from sightline_plugins.commands.cluster.with_ray import RayNode, prepare
 
     token_from_environment()
     log_to_stderr(logging.INFO)
@@ -194,10 +194,10 @@ def worker(
                 continue
             click.echo(f"joining {host}:{port}", err=True)
             begun = time.monotonic()
-            with join((host, port), address, folder=ray_folder, machine=machine) as joined:
-                while joined.poll() is None and not ending.wait(_AGAIN_SECONDS / 4):
-                    pass
-                joined.terminate()
+            node = RayNode((host, port), address, folder=ray_folder, machine=machine)
+            while node.goes_on() and not ending.wait(_AGAIN_SECONDS / 4):
+                pass
+            node.leave()
             if not ending.is_set():
                 click.echo(f"this machine does not take part any more: see {machine.outputs}/ray.log", err=True)
                 ending.wait(backoff.fail(ran_seconds=time.monotonic() - begun))

@@ -21,7 +21,7 @@ from sightline_plugins.commands.cluster.process import holder_of
 
 _LOG = logging.getLogger(__name__)
 _GLANCE_SECONDS = 0.5
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0
 _LOCK_SECONDS = 5.0
 _PROGRAM = "sightline_plugins.commands.cluster.process"
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 
 from sightline.cli.main import execute
 from sightline.config import load_description
@@ -16,7 +18,7 @@ from sightline.errors import ConfigurationError
 from sightline.graph.outputs import Outputs
 from sightline_plugins.commands.cluster import with_ray
 from sightline_plugins.commands.cluster.charter import Charter
-from sightline_plugins.commands.cluster.job import Job, capacity_of, configuration_of, files_of, streams_of
+from sightline_plugins.commands.cluster.job import Job, Machine, capacity_of, configuration_of, files_of, streams_of
 
 TOKEN = "0123456789abcdef" * 4
 CONFIG = """
@@ -182,6 +184,34 @@ def test_a_cluster_without_ray_says_what_to_install(
 
     assert execute(["cluster", "run", str(config), "--address", "127.0.0.1"]) == 2
     assert "pip install 'sightline[cluster]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("does", ["sleep 0 & exec sleep 600", "sleep 600 & exec sleep 600", "exit 1"])
+def test_a_process_of_ray_that_has_died_while_it_starts_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    ray = tmp_path / "ray"
+    ray.write_text(f"#!/bin/sh\n{does}\n")
+    ray.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    machine = Machine("w1", "127.0.0.1", 1.0, 1, {}, str(tmp_path))
+    node = with_ray.RayNode(("127.0.0.1", 1), "127.0.0.1", folder=None, machine=machine)
+
+    if does.startswith("sleep 600"):
+        assert all(node.goes_on() for _ in range(100))
+    else:
+        wait_until(lambda: not node.goes_on())
+    node.leave()
+
+
+def test_ray_of_each_address_has_a_folder_of_its_own_that_is_short_enough_for_sockets() -> None:
+    longest = "session_2026-11-27_08-25-35_852237_1234567/sockets/plasma_store"
+    addresses = ("10.0.0.1", "10.0.0.2", "fd00:1111:2222:3333:4444:5555:6666:7777")
+    folders = {with_ray.folder_for(one) for one in addresses}
+
+    assert len(folders) == len(addresses)
+    assert all(len(str(one / longest)) < 108 for one in folders)
+    assert all(":" not in str(one) for one in folders)
 
 
 def test_a_worker_without_a_capacity_is_told_how_to_measure_it(
