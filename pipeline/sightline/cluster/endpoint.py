@@ -57,8 +57,8 @@ class ControllerEndpoint(Worker):
     """Serves a controller at a socket: a `ClusterEngine`, and the loop that steps the controller.
 
     The socket has to listen before the controller is made, and until the process ends: a refused connection proves that
-    there is none. Who has the token may report as a worker, ask for the status,
-    drain workers, and have refused configurations tried again.
+    there is none. Who has the token may report as a worker, ask for the status and whether the controller goes on
+    deciding, drain workers, and have refused configurations tried again.
     """
 
     def __init__(
@@ -184,6 +184,8 @@ class ControllerEndpoint(Worker):
             self._loop.call(lambda controller: found.append(controller.status))
             with self._lock:
                 return {"status": asdict(found[0]), "events": self._events}
+        if message.get("ask") == "steps":
+            return {"steps": self._loop.steps}
         if message.get("ask") == "drain":
             worker, is_draining = str(message.get("worker")), bool(message.get("draining"))
             self._loop.call(lambda controller: controller.drain(worker, is_draining=is_draining))

@@ -58,6 +58,13 @@ class ControllerLoop(Worker):
         self._pause_seconds = controller.options.heartbeat_ns / 4e9
         self._confirmed: dict[str, int] = {}
         self._has_failed = False
+        self._steps = 0
+
+    @property
+    def steps(self) -> int:
+        """How many steps have been done, also those that could not be kept: it grows as long as the loop decides."""
+        with self._lock:
+            return self._steps
 
     def work(self) -> None:
         """Step until it is stopped."""
@@ -96,6 +103,7 @@ class ControllerLoop(Worker):
         with self._lock:
             if self._stopping.is_set():
                 return
+            self._steps += 1
             try:
                 events = self._controller.step()
             except OutputError as error:

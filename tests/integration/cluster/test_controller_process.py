@@ -6,9 +6,10 @@ import logging
 import os
 import secrets
 import signal
+import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from sightline.cluster.model import (
     Heartbeat,
     StreamSpec,
 )
-from sightline.cluster.store import FileStore
+from sightline.cluster.store import FileStore, MemoryStore, Saved
 from sightline.cluster.wire import Connection, Presence, answer_from, status_from
 from sightline.errors import ConfigurationError
 from sightline.graph.site import SystemClock
@@ -106,6 +107,66 @@ def test_a_killed_controller_is_started_again_with_the_same_assignment(
     assert after.assignment == before.assignment
     assert "the controller has ended (SIGKILL): it is started again" in caplog.text
     assert status_at(charter.port) is None
+
+
+def test_a_controller_that_is_stopped_is_killed_and_started_again(
+    charter: Charter, caplog: pytest.LogCaptureFixture
+) -> None:
+    supervisor = ControllerSupervisor(replace(charter, options=replace(OPTIONS, lease_ns=4 * SECOND)))
+    supervisor.start()
+    before = supervisor.pid
+    first = status_at(charter.port)
+    assert first is not None
+
+    os.kill(before, signal.SIGSTOP)
+    wait_until(lambda: supervisor.pid not in (0, before))
+    wait_until(lambda: (one := status_at(charter.port)) and one.term > first.term)
+    supervisor.stop()
+
+    assert "the controller has decided nothing for 2 s, and is killed: it is started again" in caplog.text
+
+
+class HangingStore(MemoryStore):
+    """A store on a disk that does not answer, until it is let go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+
+    def commit(self, changes: Saved) -> None:
+        self.goes_on.wait()
+        super().commit(changes)
+
+
+def test_a_controller_whose_disk_hangs_makes_no_more_steps() -> None:
+    store = HangingStore()
+    options = ClusterOptions(heartbeat_ns=SECOND // 10, lease_ns=3 * SECOND // 10, settle_ns=0)
+    controller = Controller(STREAMS, store=store, clock=SystemClock(), options=options)
+    listening = listen(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    endpoint = ControllerEndpoint(controller, listening, token=TOKEN, on_event=lambda event: None)
+    endpoint.start()
+    first = ask(port, {"ask": "steps"})["steps"]
+    wait_until(lambda: ask(port, {"ask": "steps"})["steps"] > first)
+
+    store.goes_on.clear()
+    wait_until(lambda: not is_answered(port))
+    store.goes_on.set()
+    wait_until(lambda: is_answered(port))
+    endpoint.close()
+
+
+def is_answered(port: int) -> bool:
+    """Whether a controller says soon how many steps it has made."""
+    connection = Connection.to_controller(("127.0.0.1", port), token=TOKEN, timeout_seconds=60)
+    try:
+        connection.send({"ask": "steps"})
+        return "steps" in connection.receive(timeout_seconds=0.5)
+    except TimeoutError:
+        return False
+    finally:
+        connection.close()
 
 
 def test_a_controller_that_cannot_start_is_one_error(charter: Charter, tmp_path: Path) -> None:
