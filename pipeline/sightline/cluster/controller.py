@@ -9,6 +9,7 @@ the same assignment.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,6 +111,10 @@ class Controller:
         nothing of that.
         """
         self._rollout.retry()
+
+    def path_of(self, sha256: str) -> Path | None:
+        """Where a file of a model lies at the head, by its content; None when no worker is to have such a file."""
+        return self._rollout.path_of(sha256)
 
     def drain(self, worker: str, *, is_draining: bool = True) -> None:
         """Move all streams off a worker before maintenance, some at a time, or let it have streams again. Raises

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -16,6 +17,7 @@ import msgspec
 from sightline.cluster.controller import Controller
 from sightline.cluster.engine import ControllerAbsent, ControllerLoop
 from sightline.cluster.model import ClusterEvent, ClusterStatus, Grant, Heartbeat, Refusal
+from sightline.cluster.transfer import part_of
 from sightline.cluster.wire import Connection, TokenRefused, beat_from, has_ended, plain_answer
 from sightline.errors import ConfigurationError, SightlineError
 from sightline.redaction import redact
@@ -58,7 +60,7 @@ class ControllerEndpoint(Worker):
 
     The socket has to listen before the controller is made, and until the process ends: a refused connection proves that
     there is none. Who has the token may report as a worker, ask for the status and whether the controller goes on
-    deciding, drain workers, and have refused configurations tried again.
+    deciding, bring files of models, drain workers, and have refused configurations tried again.
     """
 
     def __init__(
@@ -186,6 +188,8 @@ class ControllerEndpoint(Worker):
                 return {"status": asdict(found[0]), "events": self._events}
         if message.get("ask") == "steps":
             return {"steps": self._loop.steps}
+        if message.get("ask") == "part":
+            return self._part(str(message.get("sha256")), message.get("offset"))
         if message.get("ask") == "drain":
             worker, is_draining = str(message.get("worker")), bool(message.get("draining"))
             self._loop.call(lambda controller: controller.drain(worker, is_draining=is_draining))
@@ -194,6 +198,14 @@ class ControllerEndpoint(Worker):
             self._loop.call(Controller.retry)
             return {}
         raise ConfigurationError("the controller does not know this request: use the same version of Sightline")
+
+    def _part(self, sha256: str, offset: object) -> Mapping[str, Any]:
+        """A part of a file that workers are to have. Raises ConfigurationError."""
+        paths: list[Path | None] = []
+        self._loop.call(lambda controller: paths.append(controller.path_of(sha256)))
+        if paths[0] is None or not isinstance(offset, int):
+            raise ConfigurationError("no configuration in use has such a file")
+        return part_of(paths[0], sha256, offset)
 
 
 class _Session(Worker):

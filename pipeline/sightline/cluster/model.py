@@ -89,11 +89,13 @@ class StreamSpec:
 @dataclass(frozen=True, slots=True)
 class ClusterConfiguration:
     """What all workers run beside their streams: a pipeline without sources, as YAML has it, and the content (SHA-256)
-    of each file that its steps read, by path.
+    of each file that its steps read, by path. Those of `models` come from the head where they are missing: by the path
+    of the model, and by their names in its folder.
     """
 
     pipeline: Mapping[str, Json] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:

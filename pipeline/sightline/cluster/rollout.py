@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline.cluster.model import (
@@ -125,6 +126,15 @@ class Rollout:
             dict(self._orders),
             {key: asdict(one) for key, one in self._configurations.items()},
         )
+
+    def path_of(self, sha256: str) -> Path | None:
+        """Where a file of a model lies at the head, by its content, of the configurations that are in use."""
+        for one in self._configurations.values():
+            for path, files in one.models.items():
+                for name, content in files.items():
+                    if content == sha256:
+                        return Path(path).parent / name
+        return None
 
     def see(self, worker: str, report: ConfigurationReport) -> None:
         """Note what a worker says of itself."""

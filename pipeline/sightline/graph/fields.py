@@ -200,6 +200,16 @@ def paths_of(model: BaseModel) -> Iterator[tuple[tuple[str, ...], PathRole, str]
                     yield (key,), role, str(path)
 
 
+def models_of(model: BaseModel) -> Iterator[Path]:
+    """The files in the fields of a model that hold a network, also in those of models in it."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from models_of(value)
+        elif reach_of(field) is Reach.MODEL and isinstance(value, Path):
+            yield value
+
+
 @lru_cache(maxsize=512)
 def _roles(model: type[BaseModel]) -> tuple[tuple[str, str, PathRole | None], ...]:
     """Name, YAML key and role of each field. A model's class is complete before there is a model of it."""

@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from hashlib import blake2b, file_digest
+from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from sightline.errors import ConfigurationError
 from sightline.graph import PipelineDescription
 from sightline.graph.cluster import ClusterSettings, PlacedStreams
 from sightline.graph.fields import PathRole, paths_of
+from sightline_plugins.commands.cluster.models import content_of, model_files
 
 MACHINE_VARIABLE = "SIGHTLINE_CLUSTER_MACHINE"
 """Holds the `Machine` of the processes that Ray starts on a machine, as JSON."""
@@ -148,7 +149,9 @@ def configuration_of(description: PipelineDescription) -> ClusterConfiguration:
     alone = description.model_copy(
         update={"sources": {}, "sources_file": None, "keep_running": True, "state": False, "cluster": None}
     )
-    return ClusterConfiguration(json.loads(json.dumps(alone.to_plain())), files_of(description))
+    models = model_files(description)
+    files = {path: content for path, content in files_of(description).items() if path not in models}
+    return ClusterConfiguration(json.loads(json.dumps(alone.to_plain())), files, models)
 
 
 def streams_of(description: PipelineDescription) -> dict[str, StreamSpec]:
@@ -174,15 +177,6 @@ def files_of(description: PipelineDescription) -> dict[str, str]:
             if role is not PathRole.OUTPUT and Path(path).is_file():
                 found[path] = content_of(Path(path))
     return found
-
-
-def content_of(path: Path) -> str:
-    """The SHA-256 of a file. Raises ConfigurationError."""
-    try:
-        with path.open("rb") as file:
-            return file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def check_files(configuration: ClusterConfiguration) -> None:

@@ -24,6 +24,7 @@ from sightline.cluster.configured import WorkerPipeline
 from sightline.cluster.lease import WorkerLease
 from sightline.cluster.model import ClusterConfiguration
 from sightline.cluster.reporting import ControllerLink
+from sightline.cluster.transfer import HeadFiles
 from sightline.cluster.wire import Presence, token_from_environment
 from sightline.config import description_from
 from sightline.errors import SightlineError
@@ -31,6 +32,7 @@ from sightline.graph import Outputs
 from sightline.graph.site import SystemClock
 from sightline.pipeline import Pipeline
 from sightline_plugins.commands.cluster.job import Job, Machine, check_files, version_of_sightline
+from sightline_plugins.commands.cluster.models import models_folder, with_local_models
 
 _LOG = logging.getLogger(__name__)
 _LOCK = "sightline-cluster-worker.lock"
@@ -63,7 +65,9 @@ def run(job: Job, machine: Machine) -> int:
     new process. Raises SightlineError.
     """
     outputs, clock = Path(machine.outputs), SystemClock()
-    pipeline = WorkerPipeline(lambda configuration: _made(configuration, outputs=outputs))
+    asked: list[int] = []
+    head = HeadFiles((job.host, job.port), token_from_environment(), is_ending=lambda: bool(asked))
+    pipeline = WorkerPipeline(lambda configuration: _made(configuration, outputs=outputs, head=head))
     facts = WorkerFacts(machine.capacity, machine.limit, machine.labels, version_of_sightline())
     link = ControllerLink(
         (job.host, job.port),
@@ -74,7 +78,6 @@ def run(job: Job, machine: Machine) -> int:
     )
     lease = WorkerLease(machine.name, secrets.token_hex(8), clock=clock)
     agent = WorkerAgent(lease, pipeline, facts=facts, engine=link, options=job.options, clock=clock)
-    asked: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
         del frame
@@ -91,10 +94,11 @@ def run(job: Job, machine: Machine) -> int:
     return _ENDED if asked or pipeline.must_restart else _FAILED
 
 
-def _made(configuration: ClusterConfiguration, *, outputs: Path) -> Pipeline:
+def _made(configuration: ClusterConfiguration, *, outputs: Path, head: HeadFiles) -> Pipeline:
     """The pipeline of a configuration. Raises SightlineError where it cannot run here."""
     check_files(configuration)
-    description = description_from(configuration.pipeline, outputs=Outputs(outputs))
+    pipeline = with_local_models(configuration, folder=models_folder(outputs), head=head)
+    description = description_from(pipeline, outputs=Outputs(outputs))
     return Pipeline.from_description(description, outputs=outputs)
 
 
