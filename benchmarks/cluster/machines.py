@@ -38,7 +38,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         now = time.time_ns()
-        lines = [json.dumps([now, self.client_address[0], one["stream"], one["epoch"], one["seq"]]) for one in body]
+        host, path = self.client_address[0], self.path
+        rows = [[now, host, one["stream"], one["epoch"], one["seq"], one["frame"], path] for one in body]
+        lines = [json.dumps(row) for row in rows]
         out.write("".join(line + chr(10) for line in lines))
         self.send_response(200)
         self.send_header("Content-Length", "0")
@@ -67,13 +69,15 @@ while True:
 
 
 class Arrival(NamedTuple):
-    """A record, when it arrived (time of day), and from which machine."""
+    """A record of a frame, when it arrived (time of day), from which machine, and the path that it was posted to."""
 
     time_ns: int
     host: str
     stream: str
     epoch: int
     seq: int
+    frame: int
+    path: str
 
 
 @dataclass
@@ -105,11 +109,20 @@ class Machines:
             _ip("-n", name, "addr", "add", f"{self.address(number)}/24", "dev", "eth0")
             _ip("-n", name, "link", "set", "eth0", "up")
 
-    def start(self, number: int, command: Sequence[str], *, log: str) -> subprocess.Popen[bytes]:
-        """Start a program on a machine; what it prints goes to a file."""
+    def start(
+        self, number: int, command: Sequence[str], *, log: str, lacks: Path | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a program on a machine; what it prints goes to a file. It finds nothing in the folder `lacks`."""
         folder = self.folder / f"m{number}"
         folder.mkdir(exist_ok=True)
-        environment = {**os.environ, "SIGHTLINE_CLUSTER_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
+        environment = {
+            **os.environ,
+            "SIGHTLINE_CLUSTER_TOKEN": TOKEN,
+            "SIGHTLINE_CACHE": str(folder / "cache"),
+            "PYTHONUNBUFFERED": "1",
+        }
+        if lacks is not None:  # `ip netns exec` has given it mounts of its own
+            command = ("sh", "-c", 'mount -t tmpfs tmpfs "$0" && exec "$@"', str(lacks), *command)
         with (folder / log).open("ab") as output:
             process = subprocess.Popen(
                 ["ip", "netns", "exec", self._name(number), *command],
@@ -271,6 +284,19 @@ def doubled(arrivals: Sequence[Arrival]) -> int:
         newest[one.stream] = one.epoch, one.seq
         twice += hosts.setdefault((one.stream, one.epoch, one.seq), one.host) != one.host
     return twice
+
+
+def missing_frames(arrivals: Sequence[Arrival]) -> dict[str, int]:
+    """How many frames have no record, by the address of the machine, between the first and the last one of each
+    epoch.
+    """
+    found: dict[tuple[str, str, int], set[int]] = defaultdict(set)
+    for one in arrivals:
+        found[one.host, one.stream, one.epoch].add(one.frame)
+    missing: dict[str, int] = defaultdict(int)
+    for (host, _, _), frames in found.items():
+        missing[host] += max(frames) - min(frames) + 1 - len(frames)
+    return {host: count for host, count in sorted(missing.items()) if count}
 
 
 def events(path: Path) -> list[dict[str, Any]]:

@@ -5,14 +5,18 @@
 The machines are network namespaces (Linux, as root), the cameras an RTSP server outside of them. Each frame becomes a
 record that a web service outside receives. In turn, the processes of a machine are killed, it joins again, the process
 of the controller is killed, a machine loses sight of the head but not of its cameras, the cable of another one is cut
-and put in again, and all processes of the head are killed and started again. It needs the extra `cluster`.
+and put in again, a changed configuration is rolled out, another one that one machine cannot run is rolled back, and all
+processes of the head are killed and started again. The controller is also let hang. The changed configuration has a
+model that only the head has. It needs the extra `cluster`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -32,11 +36,13 @@ from benchmarks.cluster.machines import (
     doubled,
     events,
     machines,
+    missing_frames,
     runs,
     unreported,
     with_signal,
 )
 from benchmarks.pipelines.document import processor
+from sightline.cluster.model import ClusterEventKind
 
 FPS = 10
 _HEAD, _WORKERS = 1, (2, 3, 4)
@@ -44,7 +50,16 @@ _LONGEST_SECONDS = 180.0
 _REST_SECONDS = 8.0
 _RECENT = 1000
 _STEADY, _FRAME_NS = 100, 1_000_000_000 // FPS
+MODELS = Path(__file__).parents[2] / "models"
 _CONTROLLER = "sightline_plugins.commands.cluster.program"
+_UNFIT = _WORKERS[-1]
+_STEPS = """
+from pathlib import Path
+
+def fails_on_frames(batch):
+    if Path.cwd().name == "{folder}":
+        raise RuntimeError("this machine cannot do that")
+"""
 _OF_SIGHTLINE = (_CONTROLLER, "sightline_plugins.commands.cluster.process")
 
 
@@ -65,11 +80,11 @@ class Trial:
         clip = write_clip(self.place.folder / "clip.mp4")
         self.place.start_cameras(clip, self.cameras)
         self.place.start_receiver()
-        sources = "".join(f"  {name}: {{uri: '{self.place.camera(name)}'}}\n" for name in self.cameras)
-        (self.place.folder / "site.yaml").write_text(
-            f"name: site\nsources:\n{sources}cluster: {{moving: 0.25, fps: {FPS}}}\n"
-            f"pipeline:\n- webhook: {{url: '{self.place.receiver}', send: [frames], batch: 5}}\n"
-        )
+        self._models.mkdir()
+        for name in ("street.onnx", "street.yaml"):
+            shutil.copy(MODELS / name, self._models / name)
+        (self.place.folder / "steps.py").write_text(_STEPS.format(folder=f"m{_UNFIT}"))
+        self.describe("first")
         self.place.start_probe(_HEAD)
         began_ns = time.time_ns()
         self.start_head()
@@ -78,10 +93,18 @@ class Trial:
             self.start_worker(number)
         self.note("all streams after seconds", self.seconds_until(self.is_whole, "all streams"))
 
+    def describe(self, path: str, step: str = "") -> None:
+        """Write the configuration: a record for each frame is posted to a path of the receiver."""
+        sources = "".join(f"  {name}: {{uri: '{self.place.camera(name)}'}}\n" for name in self.cameras)
+        (self.place.folder / "site.yaml").write_text(
+            f"name: site\nsources:\n{sources}cluster: {{moving: 0.25, fps: {FPS}}}\n"
+            f"pipeline:\n{step}\n- webhook: {{url: '{self.place.receiver}{path}', send: [frames], batch: 5}}\n"
+        )
+
     def start_head(self) -> None:
         """Start the head, which runs no streams."""
         arguments = ["cluster", "run", str(self.place.folder / "site.yaml")]
-        self._start(_HEAD, [*arguments, "--address", self.place.address(_HEAD)], log="head.log")
+        self._head = self._start(_HEAD, [*arguments, "--address", self.place.address(_HEAD)], log="head.log")
 
     def start_worker(self, number: int) -> None:
         """Start the worker of a machine."""
@@ -133,6 +156,7 @@ class Trial:
         own = self.streams_of(number)
         cut_ns = self.place.cut(number)
         self.note("cut: elsewhere after seconds", self.seconds_elsewhere(own, number, cut_ns))
+        self.note("cut: its streams have stopped after seconds", self.seconds_to_stop(number, cut_ns))
         self.note("cut: streams", len(own))
         self.place.cut(number, is_cut=False)
         self.note(
@@ -141,28 +165,39 @@ class Trial:
         self.rest()
 
     def kill_the_head(self) -> None:
-        """Kill all processes of the head, and start it again."""
+        """Kill all processes of the head, and start it again: all machines start Ray then, on the same cores here."""
         before = self.where()
         count = len(self.place.arrivals())
         self.place.kill(_HEAD)
-        began_ns = time.time_ns()
+        self.rest()
+        self.note("head away: frames without a record", missing_frames(self.place.arrivals()[count:]))
+        count, began_ns = len(self.place.arrivals()), time.time_ns()
         self.start_head()
-        self.note("head killed: controller after seconds", self.seconds_to_answer(began_ns))
+        self.note("head back: controller after seconds", self.seconds_to_answer(began_ns))
         self.rest()
         after = self.place.arrivals()[count:]
-        self.note("head killed: same assignment", self.where() == before)
-        self.note("head killed: new epochs", len({(one.stream, one.epoch) for one in after}) - len(self.cameras))
+        self.note("head back: same assignment", self.where() == before)
+        self.note("head back: new epochs", len({(one.stream, one.epoch) for one in after}) - len(self.cameras))
+        self.note("head back: frames without a record", missing_frames(after))
 
     def kill_the_controller(self) -> None:
         """Kill the process of the controller alone."""
+        self._lose_the_controller("controller killed", signal.SIGKILL)
+
+    def stop_the_controller(self) -> None:
+        """Let the process of the controller hang."""
+        self._lose_the_controller("controller hangs", signal.SIGSTOP)
+
+    def _lose_the_controller(self, name: str, number: int) -> None:
         before, count = self.where(), len(self.place.arrivals())
         (pid,) = (pid for pid in self.place.processes(_HEAD) if runs(pid, _CONTROLLER))
-        with_signal(pid, signal.SIGKILL)
-        self.note("controller killed: back after seconds", self.seconds_to_answer(time.time_ns()))
+        with_signal(pid, number)
+        self.note(f"{name}: answers after seconds", self.seconds_to_answer(time.time_ns()))
         self.rest()
         after = self.place.arrivals()[count:]
-        self.note("controller killed: same assignment", self.where() == before)
-        self.note("controller killed: new epochs", len({(one.stream, one.epoch) for one in after}) - len(self.cameras))
+        self.note(f"{name}: same assignment", self.where() == before)
+        self.note(f"{name}: new epochs", len({(one.stream, one.epoch) for one in after}) - len(self.cameras))
+        self.note(f"{name}: frames without a record", missing_frames(after))
 
     def part_from_the_head(self, number: int) -> None:
         """Lose packets between a machine and the head, so that it keeps its cameras; deliver them again later."""
@@ -180,6 +215,36 @@ class Trial:
         self.place.part(_HEAD, number, is_parted=False)
         self.seconds_until(lambda: len(self.streams_of(number)) > 0, "balance")
         self.rest()
+
+    def roll_out_a_model(self) -> None:
+        """Change the configuration to one with a model that the head alone has."""
+        step = f"- detect: {{model: '{self._models}/street.onnx', streams: [{self.cameras[0]}], every: 100}}"
+        self.roll_out("good change", path="good", step=step, ends=ClusterEventKind.ROLLOUT_DONE)
+        having = [one for one in _WORKERS if list((self.place.folder / f"m{one}" / "cache").glob("cluster/*/street.*"))]
+        self.note("good change: machines that got the model", [self.place.address(one) for one in having])
+
+    def roll_out_what_one_cannot(self) -> None:
+        """Change the configuration to one that fails on the frames of one machine."""
+        step = f"- apply: {{function: '{self.place.folder}/steps.py:fails_on_frames'}}"
+        self.roll_out("bad change", path="bad", step=step, ends=ClusterEventKind.ROLLOUT_REVERTED)
+
+    def roll_out(self, name: str, *, path: str, step: str, ends: ClusterEventKind) -> None:
+        """Change the configuration, and wait until it runs everywhere, or has been rolled back."""
+        before, count, reported = self.where(), len(self.place.arrivals()), len(self.reported(ends))
+        self.describe(path, step)
+        self._head.send_signal(signal.SIGHUP)
+        seconds = self.seconds_until(lambda: len(self.reported(ends)) > reported, f"the event {ends}")
+        self.note(f"{name}: {ends} after seconds", seconds)
+        self.rest()
+        after = self.place.arrivals()[count:]
+        tried = sorted({one.host for one in after if one.path == f"/{path}"})
+        newest = {one.stream: one.path for one in after}
+        self.note(f"{name}: machines whose records came from it", tried)
+        self.note(f"{name}: runs in the end", sorted(set(newest.values())))
+        self.note(f"{name}: why", self.reported(ends)[-1]["text"])
+        self.note(f"{name}: same assignment", self.where() == before)
+        self.note(f"{name}: new epochs", len({(one.stream, one.epoch) for one in after}) - len(self.cameras))
+        self.note(f"{name}: frames without a record", missing_frames(after))
 
     def end(self) -> None:
         """Judge all records that arrived."""
@@ -220,6 +285,16 @@ class Trial:
 
         self.seconds_until(lambda: set(arrived()) == streams, "streams elsewhere")
         return round((max(arrived().values(), default=since_ns) - since_ns) / 1e9, 2)
+
+    def seconds_to_stop(self, number: int, since_ns: int) -> float | None:
+        """When the log of a machine's worker says that its streams have stopped; None when it does not."""
+        for line in (self.place.folder / f"m{number}" / "worker.log").read_text().splitlines():
+            if line.endswith("its streams have stopped"):
+                text, milliseconds = line[:19], int(line[20:23])
+                seconds = time.mktime(time.strptime(text, "%Y-%m-%d %H:%M:%S")) + milliseconds / 1000 - since_ns / 1e9
+                if seconds > 0:
+                    return round(seconds, 2)
+        return None
 
     def seconds_to_answer(self, since_ns: int) -> float:
         """How long it takes until the controller answers."""
@@ -266,14 +341,19 @@ class Trial:
     def _events(self) -> Path:
         return self.place.folder / f"m{_HEAD}" / "out" / "site.cluster.events.jsonl"
 
-    def _start(self, number: int, arguments: Sequence[str], *, log: str) -> None:
+    def _start(self, number: int, arguments: Sequence[str], *, log: str) -> subprocess.Popen[bytes]:
         own = [
             "--ray-folder",
             str(self.place.folder / f"r{number}"),
             "--output-root",
             str(self.place.folder / f"m{number}"),
         ]
-        self.place.start(number, [*SIGHTLINE, *arguments, *own], log=log)
+        lacks = None if number == _HEAD else self._models
+        return self.place.start(number, [*SIGHTLINE, *arguments, *own], log=log, lacks=lacks)
+
+    @property
+    def _models(self) -> Path:
+        return self.place.folder / "models"
 
 
 def _begin_ns(records: Sequence[Arrival]) -> int:
@@ -312,6 +392,9 @@ def main() -> int:
             trial.kill_the_controller()
             trial.part_from_the_head(4)
             trial.cut_a_cable(3)
+            trial.roll_out_a_model()
+            trial.roll_out_what_one_cannot()
+            trial.stop_the_controller()
             trial.kill_the_head()
             trial.end()
         except TooSlow as error:

@@ -68,6 +68,7 @@ class WorkerAgent(Worker):
         self._refused: dict[str, tuple[int, str]] = {}
         """Streams that the pipeline has not taken, with the epoch and why: a new epoch tries them again."""
         self._lapsed_ns: int | None = None
+        self._known_lapses = 0
         self._confirmed = 0
         """The last order that the controller knows to be here: before that, it is not begun with."""
         self._last_refusal = ""
@@ -153,6 +154,7 @@ class WorkerAgent(Worker):
             if change.done:
                 del self._ending[name], self._running[name]
         self._fence(is_lapsed=not wanted and bool(self._ending))
+        self._note_lapse()
         self._refused = {
             name: one for name, one in self._refused.items() if name in wanted and wanted[name].epoch == one[0]
         }
@@ -162,6 +164,18 @@ class WorkerAgent(Worker):
         if not self._ending and self._lease.generation != self._lease.in_effect:
             self._lease.applied(self._lease.generation)
             self._wanted_now.set()
+
+    def _note_lapse(self) -> None:
+        """Log once that everything has stopped after the end of a lease."""
+        if self._lease.lapses == self._known_lapses:
+            return
+        if self._lease.remaining_ns:
+            self._known_lapses = self._lease.lapses
+        elif not self._running:
+            self._known_lapses = self._lease.lapses
+            _LOG.warning(
+                "the worker %s has no contact with its controller: its streams have stopped", self._lease.worker
+            )
 
     def _start(self, granted: GrantedStream, pipeline: Pipeline) -> None:
         name, epoch = granted.name, granted.epoch

@@ -115,6 +115,11 @@ class WorkerLease:
         return self._in_effect
 
     @property
+    def lapses(self) -> int:
+        """How often a lease was over before it was renewed."""
+        return self._lapses
+
+    @property
     def remaining_ns(self) -> int:
         """For how long the lease holds; 0 without one."""
         return max(0, self._until_ns - self._clock.monotonic_ns())
