@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sightline.graph.tracker import NO_TRACK, Luma, Tracker
 from sightline.media.boxes import Boxes
 from sightline_plugins.flow.camera_motion import CameraMotion
-from sightline_plugins.track.cascade import Floats, Indices, Mask, Round, overlap_matrix
+from sightline_plugins.track.cascade import Floats, Indices, Mask, Pairwise, Round, overlaps
 from sightline_plugins.track.frame_tracker import (
     HIGH,
     LOW,
@@ -88,35 +88,35 @@ class BotSortTracker(FrameTracker):
 
     def _advance(self) -> None:
         super()._advance()
-        mean = self._tracks.mean
-        mean[:, 0, :2], mean[:, 1, :2] = self._camera.follow(mean[:, 0, :2], mean[:, 1, :2])
+        if self._options.camera_motion:
+            mean = self.tracks.mean
+            mean[:, 0, :2], mean[:, 1, :2] = self._camera.follow(mean[:, 0, :2], mean[:, 1, :2])
 
     def _expected(self, mean: Doubles, frames: float) -> Boxes:
         position = mean[:, 0] + mean[:, 1] * frames
-        position[:, :2], _ = self._camera.follow(position[:, :2], mean[:, 1, :2])
+        if self._options.camera_motion:
+            position[:, :2], _ = self._camera.follow(position[:, :2], mean[:, 1, :2])
         return self._motion.boxes(position)
 
     def _rounds(self, boxes: Boxes, seen: Detections) -> Iterable[Round]:
+        overlap = self._overlap(boxes, seen.xyxy, is_low=False)
+        plain = self._overlap(boxes, seen.xyxy, is_low=True)
+
         def weighted(rows: Indices, columns: Indices) -> Floats:
-            weight = seen.confidence[columns]
-            return self._overlap(boxes[rows], seen.xyxy[columns], is_low=False) * weight
+            return overlap(rows, columns) * seen.confidence[columns]
 
-        def plain(rows: Indices, columns: Indices) -> Floats:
-            return self._overlap(boxes[rows], seen.xyxy[columns], is_low=True)
-
-        options, tracks = self._options, self._tracks
+        options, tracks = self._options, self.tracks
         confirmed, high = tracks.track_id != NO_TRACK, seen.band == HIGH
         seen_before = confirmed & (tracks.missed == 1)
         yield Round(confirmed, high, weighted, least=options.iou_threshold)
         yield Round(seen_before, seen.band == LOW, plain, least=options.iou_threshold_low)
         yield Round(~confirmed, high, weighted, least=options.iou_threshold_tentative)
 
-    def _overlap(self, tracks: Boxes, detections: Boxes, *, is_low: bool) -> Floats:
-        """Return the overlap (N, M) of boxes (N, 4) and (M, 4), in the round of low confidence or in another one."""
+    def _overlap(self, tracks: Boxes, detections: Boxes, *, is_low: bool) -> Pairwise:
+        """Return the overlap of boxes (N, 4) and (M, 4), in the round of low confidence or in another one."""
         del is_low
-        return overlap_matrix(tracks, detections)
+        return overlaps(tracks, detections)
 
     def _is_confirmed(self, rows: Indices) -> Mask:
-        if self._frames == 1:
-            return np.ones(len(rows), np.bool_)
-        return super()._is_confirmed(rows)
+        enough: Mask = super()._is_confirmed(rows) | (self._of_tracks("frames", rows) == 1)
+        return enough

@@ -3,27 +3,47 @@
 In each round the assignment has the largest sum of similarities, and pairs that are not similar enough are dropped from
 it afterwards, as SORT and its successors do. (`association.assign` leaves such pairs out beforehand.) IOU's tracks
 choose in turn instead.
+
+A round matches all streams of a batch at once: tracks and detections stand stream by stream, and only those of the same
+stream are pairs (`rounds.c`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.media.boxes import Boxes
-from sightline_plugins.native import POINTER, SIZE, function, pointer, values
-from sightline_plugins.track.association import assign_all
+from sightline_plugins.native import FLOAT, INT, POINTER, SIZE, function, pointer, values
 
 Floats = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Pairwise = Callable[[Indices, Indices], Floats]
-"""From n tracks and m detections, as row numbers, to a value for each pair (n, m)."""
+"""From pairs (P,) of tracks and detections, as row numbers, to a value for each, float32 (P,). Pairs come stream by
+stream, and within one each track with all detections."""
 
 _overlap_boxes = function("overlap_boxes", POINTER, SIZE, POINTER, SIZE, POINTER)
+_list_pairs = function("list_pairs", POINTER, POINTER, SIZE, POINTER, POINTER, SIZE, POINTER, POINTER, result=SIZE)
+_overlap_pairs = function("overlap_pairs", POINTER, POINTER, POINTER, POINTER, SIZE, POINTER)
+_match_pairs = function(
+    "match_pairs", POINTER, POINTER, SIZE, POINTER, POINTER, FLOAT, INT, *[POINTER] * 5, result=SIZE
+)
+
+
+class Way(IntEnum):
+    """How the pairs of a round are chosen."""
+
+    LARGEST_SUM = 0
+    """The one-to-one assignment with the largest sum."""
+    IN_TURN = 1
+    """Tracks choose in turn, the oldest first; without `preference`."""
+    GREEDY = 2
+    """The most similar pair of all is taken first, then the next one; without `preference`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +60,7 @@ class Round:
     """Similarity that a pair needs, above 0."""
     preference: Pairwise | None = None
     """Added to the similarity to choose between assignments; `least` does not count it."""
-    in_turn: bool = False
-    """Whether tracks choose in turn, the oldest first, instead of the largest sum; without `preference`."""
-    greedy: bool = False
-    """Whether the most similar pair of all is taken first, then the next one, instead of the largest sum; without
-    `preference`."""
-
-
-def overlaps(tracks: Boxes, detections: Boxes) -> Pairwise:
-    """Return the intersection over union of pairs of these boxes (N, 4) and (M, 4)."""
-    return lambda rows, columns: overlap_matrix(tracks[rows], detections[columns])
+    way: Way = Way.LARGEST_SUM
 
 
 def overlap_matrix(one: Boxes, other: Boxes) -> Floats:
@@ -62,80 +73,87 @@ def overlap_matrix(one: Boxes, other: Boxes) -> Floats:
     return found
 
 
-def match_in_rounds(rounds: Iterable[Round], *, tracks: int, detections: int) -> tuple[Indices, Indices]:
-    """Return the rows of the tracks and detections that match, pair by pair, in the order of the rounds."""
-    open_tracks, open_detections = np.ones(tracks, np.bool_), np.ones(detections, np.bool_)
-    found_rows, found_columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for each in rounds:
-        rows = (open_tracks & each.tracks).nonzero()[0]
-        columns = (open_detections & each.detections).nonzero()[0]
-        if not len(rows) or not len(columns):
-            continue
-        similarity = each.similarity(rows, columns)
-        if each.in_turn:
-            pairs = pairs_in_turn(similarity, least=each.least)
-        elif each.greedy:
-            pairs = pairs_greedily(similarity, least=each.least)
-        else:
-            preference = None if each.preference is None else each.preference(rows, columns)
-            pairs = best_pairs(similarity, least=each.least, preference=preference)
-        rows, columns = rows[pairs[0]], columns[pairs[1]]
-        open_tracks[rows] = False
-        open_detections[columns] = False
-        found_rows.append(rows)
-        found_columns.append(columns)
-    return np.concatenate(found_rows), np.concatenate(found_columns)
-
-
-def best_pairs(similarity: Floats, *, least: float, preference: Floats | None = None) -> tuple[Indices, Indices]:
-    """Return rows and columns of the one-to-one assignment with the largest sum, without pairs below `least`.
-
-    `similarity` (N, M) is 0 or more; `preference` (N, M) is added to it for the sum only. No solver runs where no pair
-    competes with another.
+def overlaps(tracks: Boxes, detections: Boxes) -> Pairwise:
+    """Return the intersection over union of pairs of these finite boxes (N, 4) and (M, 4), float32, as `iou_pairs` to
+    the bit.
     """
-    if preference is None:
-        rows, columns = (similarity > 0).nonzero()
-        competing = len(set(rows.tolist())) < len(rows) or len(set(columns.tolist())) < len(columns)
-        if not competing:
-            enough = similarity[rows, columns] >= least
-            return rows[enough], columns[enough]
-    rows, columns = assign_all(similarity if preference is None else similarity + preference)
-    enough = similarity[rows, columns] >= least
-    return rows[enough], columns[enough]
+    one, other = np.ascontiguousarray(tracks), np.ascontiguousarray(detections)
+
+    def overlap(rows: Indices, columns: Indices) -> Floats:
+        found = np.empty(len(rows), np.float32)
+        _overlap_pairs(pointer(one), pointer(rows), pointer(other), pointer(columns), len(rows), pointer(found))
+        return found
+
+    return overlap
 
 
-def pairs_in_turn(similarity: Floats, *, least: float) -> tuple[Indices, Indices]:
-    """Return rows and columns when each row in turn takes the most similar column left, from `least` on.
-
-    Rows ask for the column they like best, a column refuses all but the first of them, and the refused ask for their
-    next best one, until none is refused (D. Gale and L. Shapley, 1962). Few rows compete, so few passes are needed.
+class PairMatcher:
+    """Matches tracks and detections that stand stream by stream; `of_tracks` (N,) and `of_detections` (M,) are numbers
+    of their streams, which ascend.
     """
-    liked = np.where(similarity >= least, similarity, np.float32(0))
-    while True:
-        columns = liked.argmax(axis=1)
-        rows = (liked[np.arange(len(liked)), columns] > 0).nonzero()[0]
-        columns = columns[rows]
-        _, first = np.unique(columns, return_index=True)
-        if len(first) == len(rows):
-            return rows, columns
-        refused = np.delete(np.arange(len(rows)), first)
-        liked[rows[refused], columns[refused]] = 0
 
+    def __init__(self, of_tracks: Indices, of_detections: Indices) -> None:
+        self._of_tracks, self._of_detections = np.ascontiguousarray(of_tracks), np.ascontiguousarray(of_detections)
+        self._room = len(of_tracks) + len(of_detections)
+        self._most = len(of_tracks) * len(of_detections)
+        last = max(of_tracks[-1:].tolist() + of_detections[-1:].tolist(), default=0)
+        if last:
+            counts = np.bincount(of_tracks, minlength=last + 1), np.bincount(of_detections, minlength=last + 1)
+            self._most = int(counts[0] @ counts[1])
 
-def pairs_greedily(similarity: Floats, *, least: float) -> tuple[Indices, Indices]:
-    """Return rows and columns when the most similar pair from `least` on is taken first, then the next one among the
-    rest. All pairs that like each other best are taken at once, which gives the same.
-    """
-    left = np.where(similarity >= least, similarity, np.float32(0))
-    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    while left.any():
-        liked, liking = left.argmax(axis=1), left.argmax(axis=0)
-        found = ((liking[liked] == np.arange(len(left))) & (left.max(axis=1) > 0)).nonzero()[0]
-        rows.append(found)
-        columns.append(liked[found])
-        left[found] = 0
-        left[:, liked[found]] = 0
-    return np.concatenate(rows), np.concatenate(columns)
+    def pairs(self, tracks: Mask, detections: Mask) -> tuple[Indices, Indices]:
+        """Return the rows of all pairs of these tracks and detections, in the order of `Pairwise`."""
+        rows, columns = np.empty((2, self._most), np.int64)
+        count = _list_pairs(
+            pointer(np.ascontiguousarray(tracks)),
+            pointer(self._of_tracks),
+            len(tracks),
+            pointer(np.ascontiguousarray(detections)),
+            pointer(self._of_detections),
+            len(detections),
+            pointer(rows),
+            pointer(columns),
+        )
+        return rows[:count], columns[:count]
+
+    def matched(self, rounds: Iterable[Round]) -> tuple[Indices, Indices]:
+        """Return the rows of the tracks and detections that match, pair by pair, in the order of the rounds."""
+        open_tracks = np.ones(len(self._of_tracks), np.bool_)
+        open_detections = np.ones(len(self._of_detections), np.bool_)
+        found_rows, found_columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for each in rounds:
+            rows, columns = self.pairs(open_tracks & each.tracks, open_detections & each.detections)
+            if not len(rows):
+                continue
+            own = self.best(rows, columns, each)
+            rows, columns = rows[own], columns[own]
+            open_tracks[rows] = False
+            open_detections[columns] = False
+            found_rows.append(rows)
+            found_columns.append(columns)
+        return np.concatenate(found_rows), np.concatenate(found_columns)
+
+    def best(self, rows: Indices, columns: Indices, each: Round) -> Indices:
+        """Return the numbers of the pairs that match in a round."""
+        count, similarity = len(rows), each.similarity(rows, columns)
+        preference = None if each.preference is None else each.preference(rows, columns)
+        room, scratch = self._room, np.empty(7 * self._room)
+        matched = np.empty(count, np.int64)
+        found = _match_pairs(
+            pointer(rows),
+            pointer(self._of_tracks),
+            count,
+            pointer(similarity),
+            None if preference is None else pointer(preference),
+            each.least,
+            each.way,
+            pointer(np.empty(count, np.float32)),
+            pointer(scratch[:room]),
+            pointer(scratch[room:]),
+            pointer(scratch[2 * room :]),
+            pointer(matched),
+        )
+        return matched[:found]
 
 
 def enlarged(xyxy: Boxes, *, buffer: float) -> Boxes:

@@ -14,7 +14,7 @@ from pydantic import Field
 from sightline.graph.tracker import Tracker
 from sightline.media.boxes import Boxes
 from sightline_plugins.track.botsort import BotSortOptions, BotSortTracker
-from sightline_plugins.track.cascade import Floats, enlarged, overlap_matrix
+from sightline_plugins.track.cascade import Floats, Indices, Pairwise, enlarged, overlaps
 
 Buffer = Annotated[float, Field(ge=0, le=10)]
 
@@ -41,6 +41,10 @@ class CBIouTracker(BotSortTracker):
         super().__init__(options, first_id=first_id)
         self._buffers = options.buffer, options.buffer_low
 
-    def _overlap(self, tracks: Boxes, detections: Boxes, *, is_low: bool) -> Floats:
+    def _overlap(self, tracks: Boxes, detections: Boxes, *, is_low: bool) -> Pairwise:
         buffer = self._buffers[is_low]
-        return overlap_matrix(enlarged(tracks, buffer=buffer), enlarged(detections, buffer=buffer))
+
+        def overlap(rows: Indices, columns: Indices) -> Floats:
+            return overlaps(enlarged(tracks, buffer=buffer), enlarged(detections, buffer=buffer))(rows, columns)
+
+        return overlap

@@ -98,7 +98,7 @@ class DeepOCSortTracker(OCSortTracker):
         """Take the embeddings of the next detections."""
         self._seen_vectors = appearance
         if appearance.shape[1] != self._vectors.shape[1]:
-            self._vectors = np.full((len(self._tracks), appearance.shape[1]), np.nan, np.float32)
+            self._vectors = np.full((len(self.tracks), appearance.shape[1]), np.nan, np.float32)
 
     def update(
         self, xyxy: Boxes, confidence: Confidences, class_id: npt.NDArray[np.integer], *, pts_ns: int
@@ -111,17 +111,17 @@ class DeepOCSortTracker(OCSortTracker):
         return track_id
 
     def _advance(self) -> None:
-        tracks = self._tracks
+        tracks = self.tracks
         first_missed = tracks.missed == 1
         before = tracks.mean[first_missed].copy()
         tracks.mean[tracks.missed > 0, 1, 2:] = 0
         super()._advance()
-        self._observed.mean[first_missed] = before
+        tracks.gap_mean[first_missed] = before
         if self._deep.camera_motion:
-            mean, observed = tracks.mean, self._observed
+            mean, recent = tracks.mean, tracks.recent
             mean[:, 0, :2], mean[:, 1, :2] = self._camera.follow(mean[:, 0, :2], mean[:, 1, :2])
-            observed.latest = self._shifted(observed.latest)
-            observed.recent = self._shifted(observed.recent.reshape(-1, 4)).reshape(observed.recent.shape)
+            tracks.latest[:] = self._shifted(tracks.latest)
+            recent[:] = self._shifted(recent.reshape(-1, 4)).reshape(recent.shape)
 
     def _shifted(self, boxes: Boxes) -> Boxes:
         """Return boxes (N, 4) with their centres where the camera's motion puts them."""
@@ -134,11 +134,14 @@ class DeepOCSortTracker(OCSortTracker):
         momentum, options = super()._preference(boxes, seen), self._deep
 
         def preference(rows: Indices, columns: Indices) -> Floats:
-            enough = iou_matrix(boxes[rows], seen.xyxy[columns]) > options.iou_threshold
+            count = int((rows == rows[0]).sum())  # all are of one stream: each track with all detections
+            own, others = rows[::count], columns[:count]
+            enough = iou_matrix(boxes[own], seen.xyxy[others]) > options.iou_threshold
             if enough.any() and enough.sum(axis=0).max() == enough.sum(axis=1).max() == 1:
-                return enough * CERTAIN
-            alike = np.nan_to_num(self._vectors[rows] @ self._seen_vectors[columns].T)
-            weighted: Floats = alike * (np.float32(options.appearance_weight) + _distinction(alike))
+                certain: Floats = (enough * CERTAIN).ravel()
+                return certain
+            alike = np.nan_to_num(self._vectors[own] @ self._seen_vectors[others].T)
+            weighted: Floats = (alike * (np.float32(options.appearance_weight) + _distinction(alike))).ravel()
             return weighted if momentum is None else weighted + momentum(rows, columns)
 
         return preference
@@ -154,16 +157,16 @@ class DeepOCSortTracker(OCSortTracker):
 
     def _is_confirmed(self, rows: Indices) -> Mask:
         """Return which tracks have enough observations in a row; on the first frames all."""
-        enough: Mask = self._observed.streak[rows] >= self._min_hits
-        return enough | (self._frames <= self._min_hits)
+        enough: Mask = self.tracks.streak[rows] >= self._min_hits
+        return enough | (self._of_tracks("frames", rows) <= self._min_hits)
 
     def _keep(self, kept: Mask) -> None:
         super()._keep(kept)
         self._vectors = self._vectors[kept]
 
-    def _append(self, seen: Detections, columns: Indices) -> None:
+    def _append(self, seen: Detections, of_seen: Indices, columns: Indices) -> None:
         self._vectors = np.concatenate([self._vectors, self._seen_vectors[columns]])
-        super()._append(seen, columns)
+        super()._append(seen, of_seen, columns)
 
 
 def _distinction(alike: Floats, *, most: float = 0.5) -> Floats:

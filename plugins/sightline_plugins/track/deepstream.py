@@ -12,7 +12,6 @@ embeddings are not part of it: `adaptive` has these.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -21,11 +20,11 @@ from pydantic import Field
 from sightline.graph.fields import Fraction
 from sightline.graph.tracker import NO_TRACK, Tracker, TrackerOptions
 from sightline.media.boxes import Boxes
-from sightline_plugins.track.cascade import Floats, Indices, Mask, Pairwise, Round, overlap_matrix, overlaps
-from sightline_plugins.track.frame_tracker import HIGH, IGNORED, LOW, Confidences, FrameTracker, Integers, Tracks
+from sightline_plugins.track.cascade import Floats, Indices, Mask, PairMatcher, Pairwise, Round, Way, overlaps
+from sightline_plugins.track.frame_tracker import HIGH, IGNORED, LOW, FrameTracker, Integers, Tracks
 from sightline_plugins.track.iou import STANDING
 from sightline_plugins.track.motion import CornerMotion
-from sightline_plugins.track.tracks import Detections
+from sightline_plugins.track.tracks import Column, Detections
 
 Age = Annotated[int, Field(ge=0, le=100_000)]
 """A number of frames."""
@@ -68,19 +67,18 @@ class DeepStreamOptions(TrackerOptions):
         return DeepStreamTracker(self, first_id=first_id)
 
 
-@dataclass(slots=True, eq=False)
 class AgedTracks(Tracks):
     """Tracks with the number of the frame on which each began."""
 
-    begun: Integers
+    begun: Column[Integers] = Column()
 
 
 class DeepStreamTracker(FrameTracker):
     """Targets of DeepStream, for one stream."""
 
     keeps_tentative: ClassVar[bool] = True
-
-    _tracks: AgedTracks
+    columns_of_tracks = AgedTracks
+    tracks: AgedTracks
 
     def __init__(self, options: DeepStreamOptions, *, first_id: int = 1) -> None:
         is_cascaded = options.matching == "cascaded"
@@ -91,6 +89,7 @@ class DeepStreamTracker(FrameTracker):
             limits=limits if is_cascaded else limits[:1],
             new_track_threshold=limits[1] if is_cascaded else limits[0],
             first_id=first_id,
+            more_columns=[("begun", np.int64)],
         )
         self._options = options
 
@@ -99,12 +98,12 @@ class DeepStreamTracker(FrameTracker):
         least = max(options.min_iou, _ANY_OVERLAP)
         if options.matching == "greedy":
             every = np.ones(len(boxes), np.bool_)
-            yield Round(every, seen.band != IGNORED, similarity, least, greedy=True)
+            yield Round(every, seen.band != IGNORED, similarity, least, way=Way.GREEDY)
             return
-        validated = self._tracks.track_id != NO_TRACK
+        validated = self.tracks.track_id != NO_TRACK
         unsure = max(options.tentative_min_iou, _ANY_OVERLAP)
         yield Round(validated, seen.band == HIGH, similarity, least)
-        yield Round(validated & (self._tracks.missed == 1), seen.band == LOW, similarity, unsure)
+        yield Round(validated & (self.tracks.missed == 1), seen.band == LOW, similarity, unsure)
         yield Round(~validated, seen.band == HIGH, similarity, unsure)
 
     def _similarity(self, boxes: Boxes, seen: Detections) -> Pairwise:
@@ -112,36 +111,41 @@ class DeepStreamTracker(FrameTracker):
         overlap = overlaps(boxes, seen.xyxy)
         if not self._options.same_class:
             return overlap
-        of_tracks, of_seen = self._tracks.class_id, seen.class_id
+        of_tracks, of_seen = self.tracks.class_id, seen.class_id
 
         def within_classes(rows: Indices, columns: Indices) -> Floats:
-            return np.where(of_tracks[rows, None] == of_seen[columns], overlap(rows, columns), np.float32(0))
+            return np.where(of_tracks[rows] == of_seen[columns], overlap(rows, columns), np.float32(0))
 
         return within_classes
 
     def _is_confirmed(self, rows: Indices) -> Mask:
-        old: Mask = self._frames - self._tracks.begun[rows] >= self._options.probation_age
+        old: Mask = self._of_tracks("frames", rows) - self.tracks.begun[rows] >= self._options.probation_age
         return old
 
     def _drop_ended(self) -> None:
         """Drop tentative targets that were missed too often, and active ones whose time in the shadow is over."""
-        tracks, options = self._tracks, self._options
-        self._max_lost_ns = options.max_shadow_age * self._interval_ns
+        tracks, options = self.tracks, self._options
         is_tentative = tracks.track_id == NO_TRACK
         ended = is_tentative & (tracks.missed >= max(options.early_termination_age, 1))
         ended |= ~is_tentative & (tracks.missed > options.max_shadow_age)
         if ended.any():
             self._keep(~ended)
 
-    def _begin(self, seen: Detections, *, matched: Indices, track_id: Integers) -> None:
-        """Begin targets with detections that match none, and overlap none."""
-        if len(self._tracks) and len(matched) < len(seen):
-            boxes = self._motion.boxes(self._tracks.mean[:, 0])
-            most = overlap_matrix(boxes, seen.xyxy).max(axis=0)
-            matched = np.union1d(matched, (most >= self._options.new_target_iou).nonzero()[0])
-        super()._begin(seen, matched=matched, track_id=track_id)
+    def _longest_lost_ns(self, interval_ns: int) -> int:
+        return self._options.max_shadow_age * interval_ns
 
-    def _begun(self, xyxy: Boxes, *, confidence: Confidences, class_id: Integers) -> AgedTracks:
-        tracks = super()._begun(xyxy, confidence=confidence, class_id=class_id)
-        columns = {field.name: getattr(tracks, field.name) for field in fields(tracks)}
-        return AgedTracks(**columns, begun=np.full(len(tracks), self._frames, np.int64))
+    def _begin(self, seen: Detections, of_seen: Indices, *, matched: Indices, track_id: Integers) -> None:
+        """Begin targets with detections that match none, and overlap none."""
+        tracks = self.tracks
+        if len(tracks) and len(matched) < len(seen):
+            every, free = np.ones(len(tracks), np.bool_), np.ones(len(seen), np.bool_)
+            free[matched] = False
+            rows, columns = PairMatcher(tracks.stream, of_seen).pairs(every, free)
+            overlap = overlaps(self._motion.boxes(tracks.mean[:, 0]), seen.xyxy)(rows, columns)
+            matched = np.union1d(matched, columns[overlap >= self._options.new_target_iou])
+        super()._begin(seen, of_seen, matched=matched, track_id=track_id)
+
+    def _fill(self, begun: Tracks, xyxy: Boxes) -> None:
+        del xyxy
+        assert isinstance(begun, AgedTracks)
+        begun.begun[:] = self.streams["frames"][begun.stream]

@@ -16,7 +16,7 @@ from sightline.graph.fields import Fraction
 from sightline.graph.tracker import Tracker
 from sightline.media.boxes import Boxes
 from sightline.media.time import Duration
-from sightline_plugins.track.cascade import Indices, Mask, Round, overlaps
+from sightline_plugins.track.cascade import Indices, Mask, Round, Way, overlaps
 from sightline_plugins.track.frame_tracker import IGNORED, FrameTracker, FrameTrackerOptions, Similarity
 from sightline_plugins.track.motion import CornerMotion
 from sightline_plugins.track.tracks import Detections
@@ -63,9 +63,9 @@ class IouTracker(FrameTracker):
             detections=seen.band != IGNORED,
             similarity=overlaps(boxes, seen.xyxy),
             least=self._options.iou_threshold,
-            in_turn=True,
+            way=Way.IN_TURN,
         )
 
     def _is_confirmed(self, rows: Indices) -> Mask:
-        certain: Mask = self._tracks.best_confidence[rows] >= np.float32(self._options.high_confidence)
+        certain: Mask = self.tracks.best_confidence[rows] >= np.float32(self._options.high_confidence)
         return certain & super()._is_confirmed(rows)

@@ -1,4 +1,4 @@
-"""Constant-velocity Kalman filters for boxes, one step for each frame, in closed form over all tracks at once.
+"""Constant-velocity Kalman filters for boxes, one step for each frame, in closed form; `frame_filters.c` computes.
 
 The trackers of the literature differ in the coordinates of a box that they filter and in the noise that they assume.
 In all of them the noise matrices are diagonal, so the coordinates do not influence each other, and the covariance of a
@@ -20,16 +20,25 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.media.boxes import Boxes, xyxy_from_cxcywh
+from sightline_plugins.native import DOUBLE, POINTER, SIZE, described, description, function, pointer
 
 Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
 SMALLEST_SIDE = 1e-3
 """Width and height, in pixels, that a filtered box keeps at least."""
 _NO_DIVISION_BY_ZERO = 1e-6
+_move_filters = function("move_filters", POINTER, POINTER, POINTER, SIZE, POINTER, SIZE, DOUBLE)
+_correct_rows = function("correct_rows", POINTER, POINTER, POINTER, SIZE, POINTER, POINTER, SIZE, DOUBLE)
 
 
 class Motion(ABC):
     """A filter: its coordinates, and its noise."""
+
+    noise_columns: ClassVar[int] = 4
+    """How many columns a covariance has: C."""
+    least_side: ClassVar[float] = -np.inf
+    """What the last two coordinates keep at least."""
 
     @abstractmethod
     def measured(self, xyxy: Boxes) -> Floats:
@@ -56,28 +65,41 @@ class Motion(ABC):
         position = self.measured(xyxy)
         return np.stack([position, np.zeros_like(position)], axis=1), self.initial_covariance(position)
 
-    def predict(self, mean: Floats, covariance: Floats) -> None:
-        """Move tracks by one frame, in place."""
-        gained = self.process_noise(mean[:, 0])
-        mean[:, 0] += mean[:, 1]
-        covariance[:, 0] += 2 * covariance[:, 1] + covariance[:, 2] + gained[:, 0]
-        covariance[:, 1] += covariance[:, 2]
-        covariance[:, 2] += gained[:, 1]
+    def predict(self, mean: Floats, covariance: Floats, rows: Indices | None = None) -> None:
+        """Move tracks by one frame, in place: all, or those in `rows`."""
+        gained = np.ascontiguousarray(self.process_noise(mean[:, 0] if rows is None else mean[rows, 0]))
+        means, covariances = described(mean), described(covariance)
+        _move_filters(
+            description(means),
+            description(covariances),
+            None if rows is None else pointer(rows),
+            len(mean) if rows is None else len(rows),
+            pointer(gained),
+            len(gained),
+            self.least_side,
+        )
 
-    def correct(self, mean: Floats, covariance: Floats, position: Floats) -> tuple[Floats, Floats]:
-        """Return mean and covariance after detections at these positions (N, 4), in the filter's coordinates."""
-        variance = covariance[:, 0] + self.measurement_noise(mean[:, 0])
-        gain = covariance[:, :2] / variance[:, None]
-        narrowed = covariance.copy()
-        narrowed[:, 0] -= gain[:, 0] * covariance[:, 0]
-        narrowed[:, 1:] -= gain * covariance[:, 1:2]
-        return mean + gain * (position - mean[:, 0])[:, None], narrowed
+    def correct(self, mean: Floats, covariance: Floats, rows: Indices, position: Floats) -> None:
+        """Correct the tracks in `rows`, in place, by detections at these positions (K, 4), as the filter has them."""
+        noise = np.ascontiguousarray(self.measurement_noise(mean[rows, 0]))
+        means, covariances = described(mean), described(covariance)
+        _correct_rows(
+            description(means),
+            description(covariances),
+            pointer(rows),
+            len(rows),
+            pointer(np.ascontiguousarray(position)),
+            pointer(noise),
+            len(noise),
+            self.least_side,
+        )
 
 
 @dataclass(frozen=True)
 class CornerMotion(Motion):
     """Filter of the corners `xyxy`, in pixels; the same noise for every coordinate and every box."""
 
+    noise_columns: ClassVar[int] = 1
     initial: tuple[float, float] = (1.0, 1.0)
     """Variance of position and velocity of a new track."""
     process: tuple[float, float] = (0.01, 0.01)
@@ -145,11 +167,12 @@ class AreaMotion(Motion):
         del position
         return self.MEASUREMENT
 
-    def predict(self, mean: Floats, covariance: Floats) -> None:
-        """Move tracks by one frame; an area that would vanish stays as it is."""
-        vanishing = mean[:, :, 2].sum(axis=1) <= 0
-        mean[vanishing, 1, 2] = 0
-        super().predict(mean, covariance)
+    def predict(self, mean: Floats, covariance: Floats, rows: Indices | None = None) -> None:
+        """Move tracks by one frame, in place; an area that would vanish stays as it is."""
+        areas = mean[:, :, 2] if rows is None else mean[rows, :, 2]
+        vanishing = (areas.sum(axis=1) <= 0).nonzero()[0]
+        mean[vanishing if rows is None else rows[vanishing], 1, 2] = 0
+        super().predict(mean, covariance, rows)
 
 
 class SizeMotion(Motion):
@@ -158,6 +181,7 @@ class SizeMotion(Motion):
     Aharon et al., "BoT-SORT: Robust Associations Multi-Pedestrian Tracking", 2022, section 3.1.
     """
 
+    least_side: ClassVar[float] = SMALLEST_SIDE
     POSITION: ClassVar[float] = 0.05
     """Standard deviation that position gains in a frame, and that of a detection, as a fraction of the side."""
     VELOCITY: ClassVar[float] = 0.00625
@@ -186,17 +210,6 @@ class SizeMotion(Motion):
     def measurement_noise(self, position: Floats) -> Floats:
         """Return the noise of each track by its size (N, 4)."""
         return self._side_squared(position) * self.POSITION**2
-
-    def predict(self, mean: Floats, covariance: Floats) -> None:
-        """Move tracks by one frame, in place; sides stay positive."""
-        super().predict(mean, covariance)
-        np.maximum(mean[:, 0, 2:], SMALLEST_SIDE, out=mean[:, 0, 2:])
-
-    def correct(self, mean: Floats, covariance: Floats, position: Floats) -> tuple[Floats, Floats]:
-        """Return mean and covariance after these detections; sides stay positive."""
-        moved, narrowed = super().correct(mean, covariance, position)
-        np.maximum(moved[:, 0, 2:], SMALLEST_SIDE, out=moved[:, 0, 2:])
-        return moved, narrowed
 
     @staticmethod
     def _side_squared(position: Floats) -> Floats:

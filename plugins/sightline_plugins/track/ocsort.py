@@ -13,9 +13,8 @@ As in the `trackers` package (2.6.1), detections below `high_confidence` are not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Annotated, ClassVar, Self
+from collections.abc import Iterable, Sequence
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +26,14 @@ from sightline.media.boxes import Boxes
 from sightline_plugins.track.cascade import Floats, Indices, Mask, Pairwise, Round, overlaps
 from sightline_plugins.track.frame_tracker import (
     IGNORED,
-    Confidences,
     FrameTracker,
     FrameTrackerOptions,
     Integers,
     Similarity,
+    Tracks,
 )
 from sightline_plugins.track.motion import AreaMotion, Motion
-from sightline_plugins.track.tracks import Detections
+from sightline_plugins.track.tracks import Column, Detections
 
 Doubles = npt.NDArray[np.float64]
 
@@ -60,32 +59,22 @@ class OCSortOptions(FrameTrackerOptions):
         return OCSortTracker(self, first_id=first_id)
 
 
-@dataclass(slots=True, eq=False)
-class Observations:
-    """What OC-SORT knows of each track beside its filter; rows as in `Tracks`."""
+class ObservedTracks(Tracks):
+    """Tracks with what OC-SORT knows of each beside its filter."""
 
-    latest: Boxes
+    latest: Column[Boxes] = Column()
     """(N, 4): the box last observed."""
-    recent: Boxes
+    recent: Column[Boxes] = Column()
     """(N, frames + 1, 4): observations of this frame and the frames before, NaN where there was none; without the
     first one of the track."""
-    direction: Doubles
+    direction: Column[Doubles] = Column()
     """(N, 2): unit vector of the way that the centre went; 0 until the second observation."""
-    streak: Integers
+    streak: Column[Integers] = Column()
     """Observations in a row, without the first one of the track."""
-    mean: Doubles
+    gap_mean: Column[Doubles] = Column()
     """(N, 2, 4): the filter's mean at the first missed frame."""
-    covariance: Doubles
+    gap_covariance: Column[Doubles] = Column()
     """(N, 3, 4): the filter's covariance at the first missed frame."""
-
-    def select(self, rows: Mask) -> Self:
-        """Return a copy with these rows only."""
-        return type(self)(*(getattr(self, field.name)[rows] for field in fields(self)))
-
-    def joined(self, younger: Self) -> Self:
-        """Return a copy with the rows of `younger` after these."""
-        names = [field.name for field in fields(self)]
-        return type(self)(*(np.concatenate([getattr(self, name), getattr(younger, name)]) for name in names))
 
     def reference(self) -> Boxes:
         """Return the oldest observation in reach, or the latest one where there is none, (N, 4)."""
@@ -100,6 +89,9 @@ class OCSortTracker(FrameTracker):
     """OC-SORT, for one stream."""
 
     keeps_tentative = True
+    columns_of_tracks = ObservedTracks
+    tracks: ObservedTracks
+
     boxes_move: ClassVar[Motion] = AreaMotion()
     """The filter of boxes."""
     boxes_moved: ClassVar[Motion] = boxes_move
@@ -114,19 +106,22 @@ class OCSortTracker(FrameTracker):
             limits=(options.high_confidence,),
             new_track_threshold=options.high_confidence,
             first_id=first_id,
+            more_columns=(
+                ("latest", np.float32, (4,)),
+                ("recent", np.float32, (options.direction_frames + 1, 4)),
+                ("direction", np.float64, (2,)),
+                ("streak", np.int64),
+                ("gap_mean", np.float64, (2, 4)),
+                ("gap_covariance", np.float64, (3, self.boxes_move.noise_columns)),
+            ),
         )
         self._options = options
-        self._active_frames = 0
-        """Frames so far with detections or tracks."""
-        self._observed = self._observations(np.empty((0, 4), np.float32))
 
-    def update(
-        self, xyxy: Boxes, confidence: Confidences, class_id: npt.NDArray[np.integer], *, pts_ns: int
-    ) -> Integers:
-        """Match the detections of the frame at `pts_ns`, and return their tracks; see `FrameTracker.update`."""
-        is_active = len(xyxy) > 0 or len(self._tracks) > 0
-        track_id = super().update(xyxy, confidence, class_id, pts_ns=pts_ns)
-        self._active_frames += is_active
+    def track_frames(self, seen: Detections, of_seen: Indices, *, pts_ns: Sequence[int]) -> Integers:
+        of_tracks, streams = self.tracks.stream, len(self.streams)
+        is_active = (np.bincount(of_seen, minlength=streams) > 0) | (np.bincount(of_tracks, minlength=streams) > 0)
+        track_id = super().track_frames(seen, of_seen, pts_ns=pts_ns)
+        self.streams["active_frames"] += is_active
         return track_id
 
     def _rounds(self, boxes: Boxes, seen: Detections) -> Iterable[Round]:
@@ -134,17 +129,17 @@ class OCSortTracker(FrameTracker):
         every, usable = np.ones(len(boxes), np.bool_), seen.band != IGNORED
         preference = self._preference(boxes, seen)
         yield Round(every, usable, overlaps(boxes, seen.xyxy), least=options.iou_threshold, preference=preference)
-        known = self._tracks.hits >= self.least_observations
-        yield Round(known, usable, overlaps(self._observed.latest, seen.xyxy), least=options.iou_threshold)
+        known = self.tracks.hits >= self.least_observations
+        yield Round(known, usable, overlaps(self.tracks.latest, seen.xyxy), least=options.iou_threshold)
 
     def _preference(self, boxes: Boxes, seen: Detections) -> Pairwise | None:
         """Return what the first round adds to the overlap of tracks, expected at `boxes`, with detections: momentum."""
         del boxes
-        options, observed = self._options, self._observed
+        options, tracks = self._options, self.tracks
 
         def momentum(rows: Indices, columns: Indices) -> Floats:
-            way = _directions(observed.reference()[rows][:, None], seen.xyxy[columns])
-            cosine = np.clip((way * observed.direction[rows][:, None]).sum(axis=2), -1, 1)
+            way = _directions(tracks.reference()[rows], seen.xyxy[columns])
+            cosine = np.clip(_sum_of_two(way * tracks.direction[rows]), -1, 1)
             agreement = (0.5 - np.arccos(cosine) / np.pi) * seen.confidence[columns] * options.direction_weight
             weighted: Floats = agreement.astype(np.float32)
             return weighted
@@ -152,77 +147,62 @@ class OCSortTracker(FrameTracker):
         return momentum if options.direction_weight else None
 
     def _advance(self) -> None:
-        tracks, observed = self._tracks, self._observed
+        tracks = self.tracks
         first_missed = tracks.missed == 1
-        observed.mean[first_missed] = tracks.mean[first_missed]
-        observed.covariance[first_missed] = tracks.covariance[first_missed]
-        observed.streak[tracks.missed > 0] = 0
-        observed.recent[:, 1:] = observed.recent[:, :-1].copy()
-        observed.recent[:, 0] = np.nan
+        tracks.gap_mean[first_missed] = tracks.mean[first_missed]
+        tracks.gap_covariance[first_missed] = tracks.covariance[first_missed]
+        tracks.streak[tracks.missed > 0] = 0
+        tracks.recent[:, 1:] = tracks.recent[:, :-1].copy()
+        tracks.recent[:, 0] = np.nan
         super()._advance()
 
     def _see(self, rows: Indices, columns: Indices, seen: Detections) -> None:
-        observed, xyxy = self._observed, seen.xyxy[columns]
-        moved = self._tracks.hits[rows] > 1
-        observed.direction[rows[moved]] = _directions(observed.reference()[rows[moved]], xyxy[moved])
-        gone = (self._tracks.missed[rows] > 1) & (self._tracks.hits[rows] >= self.least_observations)
+        tracks, xyxy = self.tracks, seen.xyxy[columns]
+        moved = tracks.hits[rows] > 1
+        tracks.direction[rows[moved]] = _directions(tracks.reference()[rows[moved]], xyxy[moved])
+        gone = (tracks.missed[rows] > 1) & (tracks.hits[rows] >= self.least_observations)
         if gone.any():
             self._update_again(rows[gone], xyxy[gone])
-        observed.streak[rows] += 1
-        observed.latest[rows] = xyxy
-        observed.recent[rows, 0] = xyxy
+        tracks.streak[rows] += 1
+        tracks.latest[rows] = xyxy
+        tracks.recent[rows, 0] = xyxy
         super()._see(rows, columns, seen)
 
     def _update_again(self, rows: Indices, xyxy: Boxes) -> None:
         """Give the tracks `rows`, found again at `xyxy`, the state as if seen on a straight line through the gap."""
-        tracks, observed = self._tracks, self._observed
-        mean, covariance = observed.mean[rows], observed.covariance[rows]
-        begun, gap = observed.latest[rows], tracks.missed[rows]
+        tracks = self.tracks
+        mean, covariance = tracks.gap_mean[rows], tracks.gap_covariance[rows]
+        begun, gap = tracks.latest[rows], tracks.missed[rows]
         for step in range(1, int(gap.max()) + 1):
             on = (step <= gap).nonzero()[0]
             between = begun[on] + (xyxy[on] - begun[on]) * (step / gap[on])[:, None]
-            own_mean, own_covariance = self.boxes_moved.correct(
-                mean[on], covariance[on], self.boxes_moved.measured(between.astype(np.float32))
-            )
-            ahead = step < gap[on]
-            further_mean, further_covariance = own_mean[ahead], own_covariance[ahead]
-            self.boxes_moved.predict(further_mean, further_covariance)
-            own_mean[ahead], own_covariance[ahead] = further_mean, further_covariance
-            mean[on], covariance[on] = own_mean, own_covariance
+            self.boxes_moved.correct(mean, covariance, on, self.boxes_moved.measured(between.astype(np.float32)))
+            self.boxes_moved.predict(mean, covariance, on[step < gap[on]])
         tracks.mean[rows], tracks.covariance[rows] = mean, covariance
 
     def _is_confirmed(self, rows: Indices) -> Mask:
         """Return which tracks have enough observations in a row, or more than one on the first frames."""
-        enough: Mask = self._observed.streak[rows] >= self._min_hits
-        if self._active_frames <= self._min_hits:
-            enough = enough | (self._tracks.hits[rows] > 1)
-        return enough
+        enough: Mask = self.tracks.streak[rows] >= self._min_hits
+        is_early = self._of_tracks("active_frames", rows) <= self._min_hits
+        return enough | (is_early & (self.tracks.hits[rows] > 1))
 
     def _shown_ids(self, rows: Indices) -> Integers:
-        return np.where(self._is_confirmed(rows), self._tracks.track_id[rows], NO_TRACK)
+        return np.where(self._is_confirmed(rows), self.tracks.track_id[rows], NO_TRACK)
 
-    def _keep(self, kept: Mask) -> None:
-        super()._keep(kept)
-        self._observed = self._observed.select(kept)
-
-    def _append(self, seen: Detections, columns: Indices) -> None:
-        self._observed = self._observed.joined(self._observations(seen.xyxy[columns]))
-        super()._append(seen, columns)
-
-    def _observations(self, xyxy: Boxes) -> Observations:
-        count, frames = len(xyxy), self._options.direction_frames
-        return Observations(
-            latest=xyxy,
-            recent=np.full((count, frames + 1, 4), np.nan, np.float32),
-            direction=np.zeros((count, 2)),
-            streak=np.zeros(count, np.int64),
-            mean=np.zeros((count, 2, 4)),
-            covariance=np.zeros((count, 3, 4)),
-        )
+    def _fill(self, begun: Tracks, xyxy: Boxes) -> None:
+        assert isinstance(begun, ObservedTracks)
+        begun.latest[:] = xyxy
+        begun.recent[:] = np.nan
 
 
 def _directions(origin: Boxes, target: Boxes) -> Doubles:
-    """Return unit vectors (..., 2) from the centres of boxes (..., 4) to those of others."""
-    way = (target[..., :2] + target[..., 2:] - origin[..., :2] - origin[..., 2:]).astype(np.float64) / 2
-    directions: Doubles = way / (np.linalg.norm(way, axis=-1, keepdims=True) + 1e-6)
+    """Return unit vectors (N, 2) from the centres of boxes (N, 4) to those of others."""
+    way = (target[:, :2] + target[:, 2:] - origin[:, :2] - origin[:, 2:]).astype(np.float64) / 2
+    directions: Doubles = way / (np.sqrt(_sum_of_two(way * way)) + 1e-6)[:, None]
     return directions
+
+
+def _sum_of_two(values: Doubles) -> Doubles:
+    """Return the sums (N,) of rows (N, 2), faster than `sum`, which loops over each row."""
+    sums: Doubles = values[:, 0] + values[:, 1]
+    return sums

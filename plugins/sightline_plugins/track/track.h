@@ -86,6 +86,7 @@ void initiate_filter(Filter *filter, const float *box, float area, const MotionM
 void correct_filter(Filter *filter, const float *box, float confidence, float area, const MotionModel *model);
 void corners_of(const Filter *filter, float *xyxy);
 void sort_into_bands(Detection *detection, ptrdiff_t count, const float *limits, ptrdiff_t bands, double *usual);
+void overlap_boxes(const float *one, ptrdiff_t rows, const float *other, ptrdiff_t columns, float *overlap);
 void match_detections(Adaptive *tracker, const float *support);
 void learn_usual(Adaptive *tracker);
 

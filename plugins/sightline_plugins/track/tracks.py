@@ -5,6 +5,7 @@ C functions work on the same records, whose layout is that of `track.h`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -60,8 +61,8 @@ DETECTION = np.dtype(
 )
 
 
-class _Records:
-    """Rows of records (N,); columns are views of them."""
+class Records:
+    """Rows of records (N,), always the same array; columns are views of it."""
 
     def __init__(self, records: npt.NDArray[np.void]) -> None:
         self.records = records
@@ -70,44 +71,45 @@ class _Records:
         return len(self.records)
 
 
-class _Column(Generic[Array]):
+class Column(Generic[Array]):
     """The column of records that has the name of the attribute."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, rows: _Records, owner: type | None = None) -> Array:
-        return cast("Array", rows.records[self._name])
+    def __get__(self, rows: Records, owner: type | None = None) -> Array:
+        column = rows.__dict__[self._name] = rows.records[self._name]  # found there from now on
+        return cast("Array", column)
 
 
-class TrackColumns(_Records):
+class TrackColumns(Records):
     """A row of `TRACK` per track, oldest first; rows have one owner, the tracker, which changes them in place."""
 
-    filter: _Column[Filters] = _Column()
+    filter: Column[Filters] = Column()
     """Where the box is and how it moves: (N,) of `FILTER`."""
-    area: _Column[Floats] = _Column()
+    area: Column[Floats] = Column()
     """Area of the box last seen."""
-    confidence: _Column[Floats] = _Column()
+    confidence: Column[Floats] = Column()
     """Of the detection last seen."""
-    evidence: _Column[Floats] = _Column()
+    evidence: Column[Floats] = Column()
     """Until it is confirmed: the sum of its detections, each 1 from `high_threshold` on, else less."""
-    mean_certainty: _Column[Floats] = _Column()
+    mean_certainty: Column[Floats] = Column()
     """Running mean of the certainty of its detections."""
-    expected: _Column[Floats] = _Column()
+    expected: Column[Floats] = Column()
     """(N, 4): corners of the box that was matched with the detections of the last frame."""
-    class_id: _Column[Integers] = _Column()
+    class_id: Column[Integers] = Column()
     """Of the detection last seen."""
-    track_id: _Column[Integers] = _Column()
+    track_id: Column[Integers] = Column()
     """-1 while tentative."""
-    state: _Column[Integers] = _Column()
+    state: Column[Integers] = Column()
     """A `TrackState`."""
-    seen_ns: _Column[Integers] = _Column()
+    seen_ns: Column[Integers] = Column()
     """When last seen, on the tracker's clock."""
-    number: _Column[Integers] = _Column()
+    number: Column[Integers] = Column()
     """Counts all tracks, also those that never get an id."""
-    detection: _Column[Integers] = _Column()
+    detection: Column[Integers] = Column()
     """The row of the detection that it has in the last frame, -1 for none."""
-    row: _Column[Integers] = _Column()
+    row: Column[Integers] = Column()
     """The row that it had before tracks were forgotten the last time."""
 
     def copy(self) -> TrackColumns:
@@ -132,35 +134,42 @@ class TrackColumns(_Records):
         return expected_boxes(self.filter.copy())[0]
 
 
-class Detections(_Records):
+class Detections(Records):
     """A row of `DETECTION` per detection of one frame."""
 
-    xyxy: _Column[Boxes] = _Column()
+    xyxy: Column[Boxes] = Column()
     """(N, 4): corners in pixels; 0 where they cannot be used."""
-    box: _Column[Floats] = _Column()
+    box: Column[Floats] = Column()
     """(N, 4): centre, width and height."""
-    confidence: _Column[Floats] = _Column()
+    confidence: Column[Floats] = Column()
     """At most 1; -1 where it cannot be used."""
-    certainty: _Column[Floats] = _Column()
+    certainty: Column[Floats] = Column()
     """The confidence on the scale of the tracker's thresholds."""
-    area: _Column[Floats] = _Column()
+    area: Column[Floats] = Column()
     """At least one square pixel, as the filter's noise is measured by it."""
-    weight: _Column[Floats] = _Column()
+    weight: Column[Floats] = Column()
     """Factor of the overlap: the certainty of a fair or high detection, 1 of a low one."""
-    overlap: _Column[Floats] = _Column()
+    overlap: Column[Floats] = Column()
     """IoU with the box where its track was expected; NaN without a track before."""
-    class_id: _Column[Integers] = _Column()
+    class_id: Column[Integers] = Column()
     """Any number."""
-    band: _Column[Integers] = _Column()
+    band: Column[Integers] = Column()
     """`IGNORED`, `LOW`, `FAIR` or `HIGH`."""
-    track: _Column[Integers] = _Column()
+    track: Column[Integers] = Column()
     """The row of its track, -1 for none."""
-    round: _Column[Integers] = _Column()
+    round: Column[Integers] = Column()
     """The round that matched it with a track that was there before, -1 for none."""
-    number: _Column[Integers] = _Column()
+    number: Column[Integers] = Column()
     """The number of its track, -1 for none."""
-    track_id: _Column[Integers] = _Column()
+    track_id: Column[Integers] = Column()
     """The id of its track, -1 for none."""
+
+
+def joined(parts: Sequence[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
+    """Return a copy of the rows of all parts, of which there is at least one; all have the same type. For records,
+    `np.concatenate` compares types for 20 microseconds.
+    """
+    return np.frombuffer(bytearray().join([part.tobytes() for part in parts]), parts[0].dtype)
 
 
 def check_columns(xyxy: npt.NDArray[Any], confidence: npt.NDArray[Any], class_id: npt.NDArray[Any]) -> None:
@@ -193,10 +202,10 @@ def sorted_into_bands(
 
 
 class MatchNotes:
-    """Notes of one update, from which `Matches` are made when somebody asks: which track has which detection."""
+    """Notes of one update, of the detections of all streams, from which `Matches` are made when somebody asks."""
 
     def __init__(self, count: int) -> None:
-        """Begin the notes of a frame with `count` detections."""
+        """Begin the notes of frames with `count` detections."""
         self._number = np.full(count, NO_TRACK, np.int64)
         self._pairs: tuple[npt.NDArray[np.intp], Boxes, Boxes] | None = None
 
@@ -209,10 +218,10 @@ class MatchNotes:
         """Note tracks that begin with the detections `columns`."""
         self._number[columns] = number
 
-    def matches(self) -> Matches:
-        """Return the columns; they belong to the caller."""
+    def matches(self, own: slice) -> Matches:
+        """Return the columns for these detections; they belong to the caller."""
         certainty = np.full(len(self._number), np.nan, np.float32)
         if self._pairs is not None:
             columns, expected, seen = self._pairs
             certainty[columns] = iou_pairs(expected, seen)
-        return Matches(self._number.copy(), certainty)
+        return Matches(self._number[own].copy(), certainty[own])

@@ -10,13 +10,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tests.unit.track import rounds
 
+from sightline.graph.tracker import TrackerOptions
 from sightline_plugins import native
 from sightline_plugins.flow.luma import HalvedLuma
 from sightline_plugins.track import association, cascade, tracks
 from sightline_plugins.track.adaptive_options import AdaptiveOptions
+from sightline_plugins.track.botsort import BotSortOptions
 from sightline_plugins.track.class_votes import ClassVotes, vote_together
+from sightline_plugins.track.deepstream import DeepStreamOptions
 from sightline_plugins.track.following import BoxFollower, ReducedImage
+from sightline_plugins.track.iou import IouOptions
+from sightline_plugins.track.ocsort import OCSortOptions
+from sightline_plugins.track.sort import SortOptions
 
 ODD = (np.nan, np.inf, -np.inf, 1e38, -1e38, 1e7, 0.0, 1e-40)
 CLASSES = (0, 1, -1, 2**63 - 1, -(2**63))
@@ -28,6 +35,9 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"low_confidence": 0.0, "new_track_threshold": 0.0, "high_confidence": 0.0},
     {"class_mismatch_weight": 0.0},
 )
+
+
+NAMED = (SortOptions(), IouOptions(), BotSortOptions(), OCSortOptions(), DeepStreamOptions())
 
 
 def random_frame(
@@ -54,9 +64,9 @@ def drive(random: np.random.Generator, options: dict[str, Any], counts: list[int
         tracker.predict(pts_ns=pts_ns + FRAME_NS)
 
 
-def drive_together(random: np.random.Generator, options: dict[str, Any], largest: int) -> None:
+def drive_together(random: np.random.Generator, options: TrackerOptions, largest: int) -> None:
     """Feed trackers of several streams frames of some of them at once, and let their detections vote."""
-    trackers = [AdaptiveOptions(**options).build() for _ in range(5)]
+    trackers = [options.build() for _ in range(5)]
     votes = [ClassVotes() for _ in trackers]
     pts_ns = 0
     for _ in range(60):
@@ -94,14 +104,19 @@ def main() -> None:
             drive(random, options, random.integers(0, largest + 1, 80).tolist())
         drive(random, options, [0, 300, 5, 0, 700, 300])
         for largest in (3, 40, 300):
-            drive_together(random, options, largest)
+            drive_together(random, AdaptiveOptions(**options), largest)
+    for named in NAMED:
+        for largest in (3, 40):
+            drive_together(random, named, largest)
     drive(random, {}, [10_000, 50, 0, 10, 10_000])
     for _ in range(300):
         follow(random)
         table = random.uniform(-1, 1, random.integers(0, 12, 2)).astype(np.float32)
         table[random.random(table.shape) < random.choice([0, 0.3])] = random.choice(ODD)
         association.assign(table)
-        association.assign_all(table)
+        for way in cascade.Way:
+            rounds.matched(np.abs(table), least=0.1, way=way)
+        rounds.matched(np.abs(table), least=0.1, preference=table)
         cascade.overlap_matrix(random_frame(random, len(table))[0], random_frame(random, 9)[0])
 
 

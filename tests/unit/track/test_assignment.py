@@ -7,10 +7,12 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 import pytest
+from tests.unit.track.rounds import matched
 
-from sightline_plugins.track.association import assign, assign_all
+from sightline_plugins.track.association import assign
 
 Floats = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.int64]
 
 
 def random_table(seed: int, *, largest: int) -> Floats:
@@ -18,6 +20,11 @@ def random_table(seed: int, *, largest: int) -> Floats:
     random = np.random.default_rng(seed)
     table = random.uniform(-1 - seed % 3, 1, random.integers(0, largest + 1, 2)).astype(np.float32)
     return np.round(table * 3) if seed % 2 else table
+
+
+def assign_all(table: Floats) -> tuple[Indices, Indices]:
+    """Return rows and columns of as many pairs as there can be, as rounds match where all are alike enough."""
+    return matched(np.ones_like(table), least=0.5, preference=table)
 
 
 def best_total(table: Floats) -> float:

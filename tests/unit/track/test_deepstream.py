@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from tests.unit.track.rounds import matched
 
 from sightline.testing.tracker_conformance import TrackerConformance
-from sightline_plugins.track.cascade import pairs_greedily
+from sightline_plugins.track.cascade import Way
 from sightline_plugins.track.deepstream import DeepStreamOptions
 
 
@@ -85,6 +86,6 @@ def test_a_target_has_detections_of_its_class(same_class: bool, expected: list[l
 def test_greedy_takes_the_best_pair_first_where_the_sum_would_not() -> None:
     similarity = np.array([[0.9, 0.8, 0.0], [0.85, 0.0, 0.0], [0.0, 0.3, 0.2]], np.float32)
 
-    rows, columns = pairs_greedily(similarity, least=0.1)
+    rows, columns = matched(similarity, least=0.1, way=Way.GREEDY)
 
     assert sorted(zip(rows.tolist(), columns.tolist(), strict=True)) == [(0, 0), (2, 1)]
