@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +33,7 @@ from sightline.graph.site import SystemClock
 from sightline.launch import Launch, Surroundings
 from sightline.media import Batch, Event, FrameView
 from sightline.media.time import parse_duration_ns
+from sightline.runtime.call_scope import CallScope
 from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.iteration import each_frame, each_frame_in_event_loop, end, end_because_of
 from sightline.runtime.listeners import Listeners
@@ -42,6 +44,7 @@ from sightline.runtime.sources.supervisor import Limits
 from sightline.runtime.stats.counters import DeliveryStats
 from sightline.runtime.stats.report import Report
 from sightline.runtime.stats.snapshot import RunLayout, RunView, StreamStatus
+from sightline.runtime.threads import Worker
 
 if TYPE_CHECKING:
     from typing import Self
@@ -114,7 +117,8 @@ class Pipeline:
         """What its steps serve over HTTP, while `sightline.server.listen` serves the pipeline."""
         self.packets = Packets()
         """The encoded images of its streams, as far as somebody wants them."""
-        self._listeners = Listeners()
+        self._scope = CallScope()
+        self._listeners = Listeners(self._scope)
         self._probes: dict[str, list[Callable[[Batch], None]]] = {}
         self._control = self._control_of(description)
         self._file: ConfigurationFile | None = None
@@ -257,6 +261,7 @@ class Pipeline:
         Raises ConfigurationError before anything runs, OperatorError when a step fails, and StreamError when no stream
         can be read (when only some cannot, the report and messages say so).
         """
+        self._scope.check("run()")
         try:
             return self._begin(Launch(Limits(frames, duration_ns), fresh=fresh, record=record)).wait()
         except KeyboardInterrupt as interrupt:
@@ -293,7 +298,11 @@ class Pipeline:
             self._runner.abort()
 
     def wait(self) -> Report:
-        """Wait for the end of the run and return its report; raises as `run` does. May be called again."""
+        """Wait for the end of the run and return its report; raises as `run` does. May be called again. Raises
+        ConfigurationError in code that the pipeline itself waits for: its listeners, probes and elements, and a loop
+        over its frames.
+        """
+        self._scope.check("wait()")
         runner = self._runner
         if runner is None:
             raise ConfigurationError("the pipeline was not started: call start() or run() first")
@@ -340,6 +349,7 @@ class Pipeline:
         >>> list(inspection.steps), inspection.missing
         (['draw-1'], [])
         """
+        self._scope.check_called("inspect()")
         runner = self._running_for(stream)
         description = self.description
         if stream not in description.sources:
@@ -433,14 +443,20 @@ class Pipeline:
         ...     pipeline.resume("yard")
         paused
         """
-        return self._running_for(stream).pause_source(stream)
+        runner = self._begun_for(stream)
+        with self._scope.entered():
+            change = runner.pause_source(stream)
+        change.scope = self._scope
+        return change
 
     def resume(self, stream: str) -> None:
         """Read a paused stream again: a camera is connected anew, as after a loss; a file goes on where it stopped.
 
         From any thread. Harmless when the stream is not paused. Raises ConfigurationError when no such stream runs.
         """
-        self._running_for(stream).resume_source(stream)
+        runner = self._begun_for(stream)
+        with self._scope.entered():
+            runner.resume_source(stream)
 
     def change(self, edit: Edit, *, expected: str | None = None, prove: str | float = _PROVE, by: str = "") -> Change:
         """Change the pipeline to what `edit` makes of its present description. From any thread, and from an event loop.
@@ -522,6 +538,7 @@ class Pipeline:
         runner = self._runner
         if runner is None:
             return
+        self._scope.check("the end of a `with` block")
         if error is None:
             end(runner)
         else:
@@ -529,22 +546,39 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[FrameView]:
         """Run, and yield every frame with what was found on it; raises as `run` does."""
-        return each_frame(lambda link: self._begin(Launch(consumer=link)))
+        return each_frame(lambda link: self._begin(Launch(consumer=link)), self._scope)
 
     def __aiter__(self) -> AsyncIterator[FrameView]:
         """Run, and yield every frame, without blocking the event loop; raises as `run` does. Cancelling the task stops
         the pipeline and waits for its end.
         """
-        return each_frame_in_event_loop(lambda link: self._begin(Launch(consumer=link)))
+        return each_frame_in_event_loop(lambda link: self._begin(Launch(consumer=link)), self._scope)
 
     def _control_of(self, description: PipelineDescription) -> Control:
         given = Device(DeviceKind.CUDA, self._gpus[0].index) if self._gpus else None
-        return Control(description, outputs_root=self._outputs_root, post=self._post, clock=self._clock, given=given)
+        return Control(
+            description,
+            outputs_root=self._outputs_root,
+            post=self._post,
+            clock=self._clock,
+            scope=self._scope,
+            given=given,
+        )
 
     def _running_for(self, stream: str) -> Run:
         runner = self._runner
         if runner is None or not runner.running:
             raise ConfigurationError(f"the stream {stream!r} is not read: start the pipeline first")
+        return runner
+
+    def _begun_for(self, stream: str) -> Run:
+        """The run, whose start is waited for, but not by what the start itself calls."""
+        runner = self._running_for(stream)
+        if not runner.has_begun and self._scope.is_current and not isinstance(current_thread(), Worker):
+            raise ConfigurationError(
+                f"the stream {stream!r} is not read yet: this code is called while the pipeline starts; do it when a"
+                " message says that it has started (`message.kind` is `started`)"
+            )
         return runner
 
     def _begin(self, launch: Launch) -> Run:

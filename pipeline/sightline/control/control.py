@@ -26,6 +26,7 @@ from sightline.graph import (
 from sightline.graph.live_options import Promotes
 from sightline.graph.registry import Registry
 from sightline.redaction import redact
+from sightline.runtime.call_scope import CallScope
 from sightline.runtime.iteration import end_because_of
 from sightline.runtime.run import Run
 from sightline.runtime.sources.manager import PendingChange, done
@@ -72,8 +73,10 @@ class Control:
         outputs_root: Path | None,
         post: Callable[[Message], None],
         clock: Clock,
+        scope: CallScope,
         given: Device | None = None,
     ) -> None:
+        self._scope = scope
         self.runner: Run | None = None
         self._versions = Versions(description, epoch_ns=clock.epoch_ns)
         self._outputs_root = outputs_root
@@ -132,9 +135,11 @@ class Control:
             if self._running() is not None:
                 raise ConfigurationError("the pipeline is running: stop() it and wait() for its end to run it again")
             self.check(self.description)
-            self.runner = runner = make(self.description, self._watches())
+            with self._scope.entered():
+                self.runner = runner = make(self.description, self._watches())
         try:
-            runner.start()
+            with self._scope.entered():
+                runner.start()
         except BaseException as error:
             if runner.has_streams:
                 end_because_of(error, runner)
@@ -161,7 +166,9 @@ class Control:
                 if runner is None:
                     raise ConfigurationError(f"the stream {name!r} cannot begin an epoch: start the pipeline first")
                 runner.begin_epoch(name, epoch)
-            change = done() if runner is None else runner.add_source(name, source)
+            with self._scope.entered():
+                change = done() if runner is None else runner.add_source(name, source)
+            change.scope = self._scope
             self._versions.add(self._with_sources({**now, name: source}), by=by)
             return change
 
@@ -171,13 +178,17 @@ class Control:
             runner, now = self._running(), self.description.sources
             if name not in now:
                 raise ConfigurationError(f"there is no stream {name!r}; streams: {', '.join(now) or 'none'}")
-            change = done() if runner is None else runner.remove_source(name)
+            with self._scope.entered():
+                change = done() if runner is None else runner.remove_source(name)
+            change.scope = self._scope
             self._versions.add(self._with_sources({one: now[one] for one in now if one != name}), by=by)
             return change
 
     def change(self, edit: Edit, *, expected: str | None = None, prove_ns: int = 0, by: str = "") -> Change:
         """Become what `edit` makes of the present description; see `Pipeline.change`."""
-        asked = _Changing(lambda change: self._become(edit, change, expected=expected, prove_ns=prove_ns, by=by))
+        with self._scope.entered():
+            asked = _Changing(lambda change: self._become(edit, change, expected=expected, prove_ns=prove_ns, by=by))
+        asked.change.scope = asked.change.applied.scope = self._scope
         asked.start()
         return asked.change
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from sightline.errors import SightlineError
 from sightline.media import FrameView
+from sightline.runtime.call_scope import CallScope
 from sightline.runtime.run import Run
 from sightline.runtime.scheduling.batcher import AsyncBatchIterator, BatchIterator
 from sightline.runtime.scheduling.link import Item, Link
@@ -59,7 +60,7 @@ Begin = Callable[[Link[Item]], Run]
 """Starts a run that sends what is finished into the link."""
 
 
-def each_frame(begin: Begin) -> Generator[FrameView, None, None]:
+def each_frame(begin: Begin, scope: CallScope) -> Generator[FrameView, None, None]:
     """Run, and yield every frame; a loop that is left ends the run.
 
     One that is left standing when the program ends is closed before Python stops its threads: a generator that Python
@@ -75,8 +76,12 @@ def each_frame(begin: Begin) -> Generator[FrameView, None, None]:
     atexit.register(leave)
     try:
         for batch in iterator.batches():
-            yield from batch
+            for frame in batch:
+                scope.yields()
+                yield frame
+            scope.resumes()
     except BaseException as error:
+        scope.resumes()
         iterator.link.receiver.close()
         end_because_of(error, runner)
         raise
@@ -85,7 +90,7 @@ def each_frame(begin: Begin) -> Generator[FrameView, None, None]:
     wait(runner)
 
 
-async def each_frame_in_event_loop(begin: Begin) -> AsyncGenerator[FrameView, None]:
+async def each_frame_in_event_loop(begin: Begin, scope: CallScope) -> AsyncGenerator[FrameView, None]:
     """Run, and yield every frame, without blocking the event loop. Cancelling ends the run, and waits for that."""
     loop, iterator = asyncio.get_running_loop(), AsyncBatchIterator()
     begun: Future[Run] = Future()
@@ -95,9 +100,12 @@ async def each_frame_in_event_loop(begin: Begin) -> AsyncGenerator[FrameView, No
         runner = await asyncio.wrap_future(begun)
         async for batch in iterator.batches():
             for frame in batch:
+                scope.yields()
                 yield frame
+            scope.resumes()
         await asyncio.shield(loop.run_in_executor(None, wait, runner))
     except BaseException as error:
+        scope.resumes()
         iterator.link.receiver.close()
         await asyncio.shield(loop.run_in_executor(None, _end_begun, error, begun))
         raise

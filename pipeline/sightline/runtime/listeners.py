@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sightline.graph import Message
 from sightline.media import Batch, Event
+from sightline.runtime.call_scope import CallScope
 from sightline.runtime.run import BatchListener
 from sightline.runtime.scheduling.rule_findings import EventListener
 
@@ -18,7 +19,8 @@ class Listeners:
     the boundary to foreign code.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scope: CallScope) -> None:
+        self._scope = scope
         self.of_messages: list[Callable[[Message], None]] = []
         self.of_events: list[EventListener] = []
         self.of_batches: list[BatchListener] = []
@@ -37,20 +39,23 @@ class Listeners:
         """Call the listeners of messages."""
         for listener in self.of_messages:
             try:
-                listener(message)
+                with self._scope.entered():
+                    listener(message)
             except Exception:  # noqa: BLE001  see above
                 _LOG.exception("a listener failed on the message %r", message.text)
 
     def _report_events(self, batch: Batch, events: Sequence[Event]) -> None:
         for listener in self.of_events:
             try:
-                listener(batch, events)
+                with self._scope.entered():
+                    listener(batch, events)
             except Exception:  # noqa: BLE001  see above
                 _LOG.exception("a listener failed on %d events of %s", len(events), events[0].step)
 
     def _report_batch(self, batch: Batch, arrivals_ns: Sequence[int]) -> None:
         for listener in self.of_batches:
             try:
-                listener(batch, arrivals_ns)
+                with self._scope.entered():
+                    listener(batch, arrivals_ns)
             except Exception:  # noqa: BLE001  see above
                 _LOG.exception("a listener failed on a batch of %d frames", len(batch))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
+
+from sightline.runtime.call_scope import entered_scopes
 
 
 class Worker(threading.Thread):
@@ -14,11 +16,14 @@ class Worker(threading.Thread):
 
     Python before 3.13 takes a running thread for dead when `join` is interrupted. So `wait` first waits for the end of
     `work`, and joins then.
+
+    It belongs to the pipeline whose code has made it (see `CallScope`).
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(name=f"sightline-{name}", daemon=True)
         self._over = threading.Event()
+        self._scopes = entered_scopes()[-1:]
 
     def work(self) -> None:
         """What the thread does; it must not raise."""
@@ -26,10 +31,11 @@ class Worker(threading.Thread):
 
     def run(self) -> None:
         """Call `work` in the thread."""
-        try:
+        with ExitStack() as inside:
+            inside.callback(self._over.set)
+            for scope in self._scopes:
+                inside.enter_context(scope.entered())
             self.work()
-        finally:
-            self._over.set()
 
     @property
     def running(self) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from threading import Event as Flag
-from threading import RLock
+from threading import RLock, current_thread
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -114,6 +115,8 @@ class Share(Worker):
         self._is_assigned = self._has_begun = False
         self._numbers = count(1)
         self._calls: dict[int, PendingChange | Answer] = {}
+        self._held: deque[Letter] = deque()
+        """Letters that came while this thread waited for an answer."""
 
     @property
     def pid(self) -> int | None:
@@ -152,7 +155,11 @@ class Share(Worker):
         """Return what a method of the worker's run returns; None when there is no worker now, or it does not answer
         within half a minute. Raises its error.
         """
-        return self.begin_to_ask(name, *arguments, **options).wait(_ANSWER_SECONDS)
+        answer = self.begin_to_ask(name, *arguments, **options)
+        if current_thread() is self:
+            self._receive_answer(answer)
+            return answer.wait(0.0)
+        return answer.wait(_ANSWER_SECONDS)
 
     def begin_to_ask(self, name: str, *arguments: Any, **options: Any) -> Answer:
         """Ask as `ask` does, for an answer that may take long: it comes at the end of the worker at the latest."""
@@ -227,6 +234,7 @@ class Share(Worker):
         finally:
             with self.lock:
                 self._process, self._is_assigned, self._has_begun = None, False, False
+            self._held.clear()
             if not has_ended:
                 process.kill()
             end = process.close()
@@ -239,8 +247,8 @@ class Share(Worker):
         """
         heard, looked = time.monotonic(), 0.0
         while True:
-            if process.channel.has_letter(_LOOK_SECONDS):
-                letter = process.channel.receive()
+            if self._held or process.channel.has_letter(_LOOK_SECONDS):
+                letter = self._held.popleft() if self._held else process.channel.receive()
                 self._take(process, letter)
                 heard = time.monotonic()  # after it was dealt with: a slow sink is no silence
                 if letter.kind in ("ended", "failed"):
@@ -250,6 +258,24 @@ class Share(Worker):
                 looked = now
                 if (trouble := self._trouble(process, silent_seconds=now - heard)) is not None:
                     return trouble, False
+
+    def _receive_answer(self, answer: Answer) -> None:
+        """Receive until the worker has answered what a listener, which this thread calls, has asked; hold the other
+        letters until that has returned. Its end is found again where letters are received.
+        """
+        channel = None if self._process is None else self._process.channel
+        end = time.monotonic() + _ANSWER_SECONDS
+        while channel is not None and not answer.is_there and (left := end - time.monotonic()) > 0:
+            try:
+                if not channel.has_letter(left):
+                    return
+                letter = channel.receive()
+            except ChannelClosed:
+                return
+            if letter.kind == "answer":
+                self.answer(*letter.content)
+            else:
+                self._held.append(letter)
 
     def _take(self, process: WorkerProcess, letter: Letter) -> None:
         if letter.kind == "ready":

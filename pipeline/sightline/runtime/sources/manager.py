@@ -13,6 +13,7 @@ from threading import Lock, RLock
 from sightline.errors import ConfigurationError, LinkClosed
 from sightline.graph import Site, SourceElement, StreamState
 from sightline.media import Batch, Stream
+from sightline.runtime.call_scope import CallScope
 from sightline.runtime.scheduling.lanes import Lane, Lanes, StreamSlot
 from sightline.runtime.scheduling.link import LinkPolicy, WorkItem
 from sightline.runtime.sources.supervisor import Limits, StreamSession
@@ -24,8 +25,12 @@ class PendingChange:
     """A requested change of a running pipeline: under way, done or failed.
 
     In a thread, `wait` for it; in an event loop, `await` it; or ignore it, it happens anyway. Waiting raises the error
-    with which it failed. Do not wait in probes and message listeners: the change may itself have to wait for them.
+    with which it failed.
+
+    `scope` is that of the pipeline that is changed: code which that pipeline calls cannot wait for the change.
     """
+
+    scope: CallScope | None = None
 
     def __init__(self) -> None:
         self._future: Future[None] = Future()
@@ -37,7 +42,11 @@ class PendingChange:
         return self._future.done()
 
     def wait(self, timeout_seconds: float | None = None) -> None:
-        """Wait until it is over. Raises the error with which it failed, and TimeoutError."""
+        """Wait until it is over. Raises the error with which it failed, and TimeoutError; ConfigurationError in code
+        that the pipeline calls, such as a listener or probe: the change may itself have to wait for that.
+        """
+        if self.scope is not None and not self.done:
+            self.scope.check("wait() for a change")
         self._future.result(timeout_seconds)
 
     def __await__(self) -> Generator[object, None, None]:
