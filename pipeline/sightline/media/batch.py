@@ -267,8 +267,8 @@ class FrameView:
 
     @property
     def surface(self) -> Surface:
-        """The pixels; read-only."""
-        return self.frame.surface
+        """The pixels; read-only (`surface.writable()` gives a copy to draw on)."""
+        return self.frame.surface.shared()
 
     @property
     def objects(self) -> Objects:

@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sightline.media.arrays import read_only
+
 Scalar = str | int | float | bool
 
 
@@ -102,4 +104,7 @@ class Tensor:
     frame: int
     element: str
     name: str
-    values: npt.NDArray[np.generic] | npt.NDArray[Any]
+    values: npt.NDArray[Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", read_only(self.values))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sightline.media.arrays import read_only
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
@@ -19,6 +21,9 @@ class Mask:
     left: int
     top: int
     bits: npt.NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", read_only(self.bits))
 
     @property
     def area(self) -> int:

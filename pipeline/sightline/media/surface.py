@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from sightline.media.arrays import read_only
 from sightline.media.color import ColorMatrix, ColorRange
 from sightline.media.device_array import DeviceArray, DeviceEvent, DeviceStream, Download, PixelDevice, use_on
 
@@ -128,7 +129,7 @@ class Surface:
     `owner` is whatever must stay alive while planes are used: a decoder's frame, a lease of pinned memory (arrays
     have owners of their own). On a GPU, samples may have 16 bits of which the upper ones count (NVIDIA's P016); in host
     memory they have 8. A surface is shared unless `exclusive`; nobody writes to a shared one, because a decoder
-    may still predict from it and other branches may still read it.
+    may still predict from it and other branches may still read it: its arrays in host memory are read-only.
 
     No copy between memories is hidden: `to_host` (or `begin_to_host`, which does not wait) and `to_device` make them,
     once however often they are asked, and they are counted.
@@ -148,6 +149,8 @@ class Surface:
         expected = _plane_shapes(self.format, self.size_wh)
         if shapes != expected:
             raise ValueError(f"{self.format} of {self.size_wh} needs planes of {expected}, not {shapes}")
+        if not self.exclusive and any(isinstance(one, np.ndarray) and one.flags.writeable for one in self.pixels):
+            object.__setattr__(self, "pixels", tuple(map(read_only, self.planes)))
         twin = self._twin
         if twin is not None and twin.original is not self.pixels:
             object.__setattr__(self, "_twin", None)  # made by `replace`, with other pixels

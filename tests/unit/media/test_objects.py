@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
-from sightline.media import Objects, Origin
+from sightline.media import Mask, Objects, Origin, Tensor
 
 CARS = Origin("detect-1", ("person", "bicycle", "car"))
 FACES = Origin("detect-2", ("face",))
@@ -99,6 +102,19 @@ def test_the_track_of_an_untracked_object_is_none() -> None:
     tracked = table([0, 0], [0, 0]).with_columns(track_id=np.array([-1, 3]))
 
     assert [thing.track_id for thing in tracked] == [None, 3]
+
+
+@pytest.mark.parametrize(
+    "of", [lambda made: Mask(0, 0, made).bits, lambda made: Tensor(0, "tensors-1", "output", made).values]
+)
+def test_masks_and_tensors_can_not_be_written_to(of: Callable[[Any], Any]) -> None:
+    made = np.zeros((2, 2), np.bool_)
+
+    with pytest.raises(ValueError, match="read-only"):
+        of(made)[:] = True
+    made[:] = True
+
+    assert of(made).all()
 
 
 def test_columns_can_not_be_written_to() -> None:

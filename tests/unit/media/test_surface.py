@@ -39,13 +39,24 @@ def test_an_exclusive_surface_is_its_own_writable_copy() -> None:
 
 
 def test_a_shared_surface_is_copied_before_it_is_written_to() -> None:
-    surface = Surface.allocate(PixelFormat.GRAY8, size_wh=(4, 4)).shared()
-    surface.planes[0][:] = 7
+    surface = Surface(PixelFormat.GRAY8, (4, 4), (np.full((4, 4), 7, np.uint8),))
 
     copy = surface.writable()
     copy.planes[0][:] = 9
 
     assert (surface.planes[0] == 7).all()
+
+
+def test_nobody_writes_to_a_shared_surface_and_its_maker_still_can() -> None:
+    pixels = np.zeros((4, 4), np.uint8)
+    exclusive = Surface(PixelFormat.GRAY8, (4, 4), (pixels,), exclusive=True)
+
+    for surface in (Surface(PixelFormat.GRAY8, (4, 4), (pixels,)), exclusive.shared(), exclusive.writable().shared()):
+        with pytest.raises(ValueError, match="read-only"):
+            surface.planes[0][:] = 7
+    pixels[:] = 9
+
+    assert (exclusive.shared().planes[0] == 9).all()
 
 
 @pytest.mark.parametrize(("matrix", "color_range"), EVERY_MATRIX)

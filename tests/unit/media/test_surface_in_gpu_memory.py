@@ -192,7 +192,7 @@ def test_what_was_copied_to_the_host_before_is_not_taken_for_what_was_drawn_late
 
 
 def test_a_host_surface_that_was_copied_to_the_gpu_is_copied_again_after_it_was_drawn_on(gpu: CudaDevice) -> None:
-    surface = dataclasses.replace(image(PixelFormat.GRAY8), exclusive=True)
+    surface = image(PixelFormat.GRAY8).writable()
     surface.to_device(gpu)
 
     drawn = surface.writable()

@@ -51,7 +51,9 @@ def _painted(surface: Surface, level: int) -> Surface:
 
 
 class PaintInPlace(Element):
-    """Writes the number of the frame into the image that it was given, without a word about it."""
+    """Writes the number of the frame into the image that it was given, past its views that are read-only, and without a
+    word about it.
+    """
 
     name: ClassVar[str] = "in_place"
 
@@ -64,7 +66,8 @@ class _PainterInPlace(Operator):
     def process(self, batch: Batch) -> Batch:
         for frame in batch.frames:
             for plane in frame.surface.planes:
-                plane[...] = min(frame.index, 255)
+                assert plane.base is not None
+                plane.base[...] = min(frame.index, 255)
         return batch
 
 
