@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,8 @@ from queue import SimpleQueue
 from threading import Thread
 from types import FrameType
 from typing import TYPE_CHECKING
+
+from sightline.cli.entry import EARLY, has_terminal
 
 if TYPE_CHECKING:
     from sightline.pipeline import Pipeline
@@ -35,7 +36,7 @@ class Interrupts:
         self._pipeline = pipeline
         self._say = say
         self._reload = reload
-        self._has_terminal = _has_terminal()
+        self._has_terminal = has_terminal()
         self._noted: SimpleQueue[int | None] = SimpleQueue()
         self._thread = Thread(target=self._act, name="interrupts", daemon=True)
 
@@ -67,7 +68,7 @@ class Interrupts:
 
     def _act(self) -> None:
         while (count := self._noted.get()) is not None:
-            if count == _HANGUP and self._has_terminal and not _has_terminal():
+            if count == _HANGUP and self._has_terminal and not has_terminal():
                 self.count += 1
                 self._pipeline.stop()
             elif count == _HANGUP and self._reload is not None:
@@ -93,18 +94,11 @@ def interrupts(
     before = {number: signal.signal(number, caught.handle) for number in _SIGNALS}
     if reload is not None and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, caught.handle_hangup)
+    if EARLY.pass_on() and reload is not None:
+        caught.handle_hangup(signal.SIGHUP, None)
     try:
         yield caught
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         caught.stop()
-
-
-def _has_terminal() -> bool:
-    """Whether there is a controlling terminal, which can hang up."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True

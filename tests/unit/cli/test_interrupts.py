@@ -63,7 +63,7 @@ def test_a_hangup_reloads_as_often_as_it_comes_and_stops_nothing() -> None:
 
 def test_a_terminal_that_hangs_up_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder, there = Recorder(), iter([True, False])
-    monkeypatch.setattr("sightline.cli.interrupts._has_terminal", lambda: next(there))
+    monkeypatch.setattr("sightline.cli.interrupts.has_terminal", lambda: next(there))
 
     assert handled(recorder, signal.SIGHUP) == 1
     assert recorder.asked == ["stop"]
