@@ -15,6 +15,7 @@ import click
 from sightline.cli.logs import log_to_stderr
 from sightline.cli.options import DURATION, pipeline_options
 from sightline.cli.serving import Serving, serving_options
+from sightline.cli.written import STANDARD_OUTPUT, WrittenFile, files_read, overwrite_option
 
 if TYPE_CHECKING:
     from sightline.cli.interrupts import Interrupts
@@ -36,7 +37,7 @@ _FAILED, _INCOMPLETE, _INTERRUPTED = 1, 3, 130
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder that outputs are written below; the working directory when not given.",
 )
-@click.option("--overwrite", is_flag=True, help="Let outputs replace files that Sightline did not write.")
+@overwrite_option
 @click.option(
     "--processes", metavar="N", help="Share the streams among N worker processes; auto: as many as pay. Default: 1."
 )
@@ -80,7 +81,7 @@ def command(
         overrides = (*overrides, "overwrite=true")
     if processes is not None:
         overrides = (*overrides, f"processes.count={processes}")
-    _check_report_path(report_path, overwrite=overwrite)
+    _check_report(report_path, overwrite=overwrite)
     if device is not None:
         _check_device(device)
     from sightline.cli.summary import summary
@@ -99,11 +100,7 @@ def command(
         outputs.protect(path, f"what {option} writes")
     file = ConfigurationFile(config, sources=sources, overrides=overrides, device=device, outputs=outputs)
     pipeline = Pipeline.from_file(file, outputs=root)
-    _check_not_read(own, by=pipeline.description, config=config)
-    if report_path == "-" and any(element.fills_standard_output for _, element in pipeline.description.elements()):
-        raise click.UsageError(
-            "--report - would stand in the video that a step writes to standard output: name a file."
-        )
+    _check_beside(own, pipeline.description, config=config, report=report_path)
     reload = partial(pipeline.reload, by=str(config))
     if not quiet:
         for text in advice_of(pipeline.description):
@@ -183,24 +180,6 @@ def _is_interrupted(caught: Interrupts) -> bool:
     return bool(caught.count) and not caught.is_termination
 
 
-def _check_report_path(path: str | None, *, overwrite: bool) -> None:
-    if path is None or path == "-":
-        return
-    from sightline.graph.outputs import FOREIGN
-    from sightline.graph.ownership import is_foreign
-
-    target = Path(path)
-    if target.is_dir():
-        raise click.BadParameter(f"{path} is a folder: name a file in it.", param_hint="--report")
-    if not overwrite and is_foreign(target):
-        raise click.BadParameter(f"{path} {FOREIGN}.", param_hint="--report")
-    folder = target.absolute().parent
-    if not folder.is_dir():
-        raise click.BadParameter(f"the folder {folder} does not exist.", param_hint="--report")
-    if not os.access(target if target.exists() else folder, os.W_OK):
-        raise click.BadParameter(f"{path} cannot be written: permission denied.", param_hint="--report")
-
-
 def _own_files(outputs: Outputs, *, report: str | None, record: str | None) -> dict[str, Path]:
     """Return the files that the options name, by option. Two options cannot name one."""
     from sightline.errors import OutputError
@@ -218,32 +197,35 @@ def _own_files(outputs: Outputs, *, report: str | None, record: str | None) -> d
     return files
 
 
-def _check_not_read(files: Mapping[str, Path], *, by: PipelineDescription, config: Path) -> None:
-    """Refuse files that the pipeline reads: not even `--overwrite` means them."""
-    from sightline.graph.outputs import Outputs
+def _check_report(path: str | None, *, overwrite: bool) -> None:
+    if path is not None and path != STANDARD_OUTPUT:
+        WrittenFile("--report", Path(path), overwrite=overwrite).check()
 
-    read = Outputs()
-    by.limit(read)
-    read.protect(config, "the configuration")
+
+def _check_beside(
+    files: Mapping[str, Path], description: PipelineDescription, *, config: Path, report: str | None
+) -> None:
+    """Refuse files that the pipeline reads (not even `--overwrite` means them), and a report on standard output beside
+    what a step writes there.
+    """
+    from sightline.config.checks import placed, standard_output_of
+
+    read = files_read(description, config=config)
     for option, path in files.items():
-        if what := read.protected_as(path):
-            raise click.BadParameter(f"{path} is {what}: write to another file.", param_hint=option)
+        WrittenFile(option, path, overwrite=description.overwrite, reads=read, makes_folder=True).check()
+    writing = [element for _, element, _ in standard_output_of(placed(description.steps))]
+    if report == STANDARD_OUTPUT and writing:
+        raise click.UsageError(
+            f"--report - would stand in what a step `{writing[0].name}` writes to standard output: name a file."
+        )
 
 
 def _write(report: Report | None, path: str | None) -> None:
     """Write the report where it is wanted; there is one also of a run that failed, once it had begun."""
-    from sightline.graph.outputs import output_error
-    from sightline.graph.ownership import mark
-
     if report is None or path is None:
         return
     text = json.dumps(report.to_json(), indent=2)
-    if path == "-":
+    if path == STANDARD_OUTPUT:
         click.echo(text)
-        return
-    try:
-        with Path(path).open("w", encoding="utf-8") as file:
-            mark(file.fileno())
-            file.write(text + "\n")
-    except OSError as error:
-        raise output_error(Path(path), error, doing="write") from error
+    else:
+        WrittenFile("--report", Path(path)).write(text + "\n")

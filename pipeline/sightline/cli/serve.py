@@ -15,6 +15,7 @@ import click
 
 from sightline.cli.options import DURATION, debug_option
 from sightline.cli.serving import access_options, policy_of, show
+from sightline.cli.written import overwrite_option
 
 if TYPE_CHECKING:
     from sightline.graph import Message
@@ -57,7 +58,7 @@ class SizeType(click.ParamType[int]):
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder that outputs are written below; the working directory when not given.",
 )
-@click.option("--overwrite", is_flag=True, help="Let outputs replace files that Sightline did not write.")
+@overwrite_option
 @click.option(
     "--memory-limit",
     type=SizeType(),

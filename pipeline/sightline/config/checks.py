@@ -241,17 +241,25 @@ def _shared_inputs(description: PipelineDescription) -> Iterator[Found]:
 
 
 def _standard_output(elements: Sequence[tuple[Key, Element]]) -> Iterator[Found]:
-    """Steps that need standard output for themselves, and do not have it."""
-    writing = {
-        key: (*key, *field)
-        for key, element in elements
-        for field, role, path in paths_of(element)
-        if role is PathRole.OUTPUT and path == STANDARD_STREAM
-    }
-    for key, element in elements:
-        if element.fills_standard_output and (others := [dotted(other) for other in writing if other != key]):
+    """Steps that need standard output for themselves, and do not have it. Lines of one kind may stand together."""
+    writing = {key: (element, field) for key, element, field in standard_output_of(elements)}
+    for place, (key, (element, field)) in enumerate(writing.items()):
+        others = [
+            dotted(other)
+            for number, (other, (beside, _)) in enumerate(writing.items())
+            if number != place and (element.fills_standard_output or (beside.name != element.name and number < place))
+        ]
+        if others:
             text = f"standard output would hold what {allowed(others)} writes, too: give one of them a file"
-            yield writing[key], text
+            yield (*key, *field), text
+
+
+def standard_output_of(elements: Iterable[tuple[Key, Element]]) -> Iterator[tuple[Key, Element, Key]]:
+    """The steps that write to standard output, each with its key and the key of its option."""
+    for key, element in elements:
+        for field, role, path in paths_of(element):
+            if role is PathRole.OUTPUT and path == STANDARD_STREAM:
+                yield key, element, field
 
 
 def _device(name: str) -> tuple[Device, list[Found]]:

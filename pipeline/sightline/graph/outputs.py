@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -53,6 +54,11 @@ class Outputs:
         for key, role, path in paths_of(model):
             if role is not PathRole.OUTPUT and not is_url(path):
                 self.protect(Path(path), f"the {'.'.join(key)} of {of}")
+
+    @property
+    def protected(self) -> Mapping[Path, str]:
+        """The files that are never written to, and what each is."""
+        return self._protected
 
     def protected_as(self, path: Path) -> str | None:
         """Return what a file is that must not be written, whether it is there yet or not; None for another file."""

@@ -71,7 +71,7 @@ def test_a_file_that_is_there_is_kept(called: Sightline, folder: Path) -> None:
 
     written = called("new", "gate.mp4", "--find", "people", "--want", "counts")
 
-    assert written.returncode == 1
+    assert written.returncode == 2
     assert "pipeline.yaml is there already" in written.stderr
     assert (folder / "pipeline.yaml").read_text() == "mine"
 

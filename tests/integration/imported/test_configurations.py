@@ -41,7 +41,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
 def imported(world: Path, config: str, *options: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """The pipeline that a configuration becomes, as plain data, and its report."""
     name = Path(config).parent.name + "".join(options)
-    arguments = ("-o", f"{name}.yaml", "--report", f"{name}.json", "--force", *options)
+    arguments = ("-o", f"{name}.yaml", "--report", f"{name}.json", "--overwrite", *options)
     result = called("import", "deepstream", config, *arguments, folder=world)
     assert result.returncode == 0, result.stderr
     pipeline = YAML(typ="safe", pure=True).load((world / f"{name}.yaml").read_text())
@@ -95,7 +95,7 @@ def _has_key(file: str, line: bytes) -> bool:
 
 def test_no_secret_is_written_anywhere(world: Path) -> None:
     for config in ("cameras_to_kafka/app.txt", "from_a_forum/app.txt"):
-        result = called("import", "deepstream", config, "--report", "secrets.md", "--force", folder=world)
+        result = called("import", "deepstream", config, "--report", "secrets.md", "--overwrite", folder=world)
         text = result.stdout + result.stderr + (world / "secrets.md").read_text()
 
         assert [word for word in _SECRETS if word in text] == []

@@ -41,7 +41,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
 
 def imported(world: Path, line: str) -> tuple[Mapping[str, Any], str]:
     """The pipeline that a line becomes, as plain data, and the report."""
-    result = called("import", "gst", line, "-o", "gst.yaml", "--force", folder=world)
+    result = called("import", "gst", line, "-o", "gst.yaml", "--overwrite", folder=world)
     assert result.returncode == 0, result.stderr
     return YAML(typ="safe", pure=True).load((world / "gst.yaml").read_text()), result.stdout
 

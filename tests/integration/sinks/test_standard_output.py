@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -58,11 +59,10 @@ def test_y4m_has_every_frame_as_it_is(count: int, capsysbinary: pytest.CaptureFi
 def test_raw_frames_have_the_pixels_of_the_frame_and_nothing_else(
     form: str, step: int, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    flat = [np.full_like(plane, 90) for plane in make_frames(1, size_wh=(51, 33))[0].surface.planes]
-    frames = make_frames(3, size_wh=(51, 33))
-    for frame in frames:
-        for plane, value in zip(frame.surface.planes, flat, strict=True):
-            plane[:] = value + np.uint8(frame.index)
+    frames = []
+    for frame in make_frames(3, size_wh=(51, 33)):
+        flat = tuple(np.full_like(plane, 90 + frame.index) for plane in frame.surface.planes)
+        frames.append(replace(frame, surface=replace(frame.surface, pixels=flat)))
     data = np.frombuffer(piped(frames, capsysbinary, format=form), np.uint8).reshape(3, 33, 51, 3)
     for image, frame in zip(data, frames, strict=True):
         assert np.abs(image[..., ::step].astype(int) - rgb_from_surface(frame.surface)).max() <= 2
@@ -114,7 +114,22 @@ def test_nothing_else_is_written_into_the_video(tmp_path: Path) -> None:
     config.write_text(f'sources: {{gate: {CLIP}}}\npipeline: [video: "-"]\n')
     done = called("run", str(config), "--report", "-")
     assert done.returncode == 2
-    assert "--report - would stand in the video" in done.stderr
+    assert "--report - would stand in what a step `video` writes to standard output" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [("--set", "pipeline.jsonl.path=-", "--report", "-"), ("--set", "pipeline.csv.path=-")]
+)
+def test_standard_output_holds_one_thing(tmp_path: Path, options: tuple[str, ...]) -> None:
+    config = tmp_path / "p.yaml"
+    lines = "a.jsonl" if "--report" in options else "-"
+    config.write_text(f'sources: {{gate: {CLIP}}}\npipeline: [jsonl: "{lines}", csv: a.csv]\n')
+
+    done = called("run", str(config), *options)
+
+    assert done.returncode == 2
+    assert not done.stdout
+    assert "standard output" in done.stderr
 
 
 @pytest.mark.parametrize("step", ["jsonl", "video"])

@@ -102,6 +102,6 @@ def test_a_file_that_is_there_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "p.yaml").read_text() == "mine"
     assert not (tmp_path / "r.md").exists()
 
-    assert called("import", "deepstream", "app.txt", "-o", "p.yaml", "--force", folder=tmp_path).returncode == 0
+    assert called("import", "deepstream", "app.txt", "-o", "p.yaml", "--overwrite", folder=tmp_path).returncode == 0
     assert "clip.mp4" in (tmp_path / "p.yaml").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["app.txt", "p.yaml"]

@@ -24,6 +24,7 @@ from sightline.cli.ctl.shared import (
 )
 from sightline.cli.options import debug_option
 from sightline.cli.text import columns
+from sightline.cli.written import STANDARD_OUTPUT, WrittenFile, overwrite_option
 
 
 @click.command("streams")
@@ -80,19 +81,23 @@ def add(
 @click.command("test")
 @click.argument("source")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the image there, as JPEG.")
+@overwrite_option
 @json_option
 @debug_option
 @server_of_context
-def test(server: Server, source: str, output: Path | None, as_json: bool) -> int:
+def test(server: Server, source: str, output: Path | None, overwrite: bool, as_json: bool) -> int:
     """Try SOURCE before it is added: connect once, and say what is there, or why nothing is. Nothing changes.
 
     SOURCE is a URL, or options as in YAML. The server connects, and judges the address as when it is added.
     """
     given = mapping(source, None, "SOURCE") if source.lstrip().startswith("{") else source
+    image = None if output is None else WrittenFile("--output", output, overwrite=overwrite)
+    if image is not None:
+        image.check()
     with server.open() as pipeline:
         found = pipeline.test_source(given)
-    if output is not None and found.image is not None:
-        output.write_bytes(base64.b64decode(found.image))
+    if image is not None and found.image is not None:
+        image.write(base64.b64decode(found.image))
     if as_json:
         print_json(found)
     elif found.reason is not None:
@@ -157,17 +162,21 @@ def record(server: Server, stream: str, before: str | None, after: str | None, s
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", required=True, help="`-` is standard output."
 )
+@overwrite_option
 @debug_option
 @server_of_context
-def snapshot(server: Server, stream: str, output: Path) -> None:
+def snapshot(server: Server, stream: str, output: Path, overwrite: bool) -> None:
     """Write the next frame of STREAM in full size into FILE, as JPEG."""
+    file = WrittenFile("--output", output, overwrite=overwrite)
+    if str(output) != STANDARD_OUTPUT:
+        file.check()
     with server.open() as pipeline:
         jpeg = pipeline.snapshot(stream)
-    if str(output) == "-":
+    if str(output) == STANDARD_OUTPUT:
         sys.stdout.buffer.write(jpeg)
         sys.stdout.buffer.flush()
     else:
-        output.write_bytes(jpeg)
+        file.write(jpeg)
 
 
 def source_text(source: Mapping[str, Any]) -> str:

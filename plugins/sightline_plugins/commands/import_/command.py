@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from sightline.cli.options import debug_option
+from sightline.cli.written import WrittenFile
 
 if TYPE_CHECKING:
     from sightline_plugins.deepstream_import.plan import Import
@@ -51,7 +52,7 @@ def _import_options(function: _Function) -> _Function:
                 help="Frame rate by which numbers of frames become times.",
             ),
             click.option("--store", "stores", is_flag=True, help="Put the models into the store, with model cards."),
-            click.option("--force", is_flag=True, help="Replace files that are there."),
+            click.option("--overwrite", is_flag=True, help="Replace files that are there."),
             debug_option,
         )
     ):
@@ -63,7 +64,7 @@ def _import_options(function: _Function) -> _Function:
 @click.argument("config", type=click.Path(path_type=Path))
 @_import_options
 def deepstream(
-    config: Path, output: Path | None, report: Path | None, compat: bool, fps: float, stores: bool, force: bool
+    config: Path, output: Path | None, report: Path | None, compat: bool, fps: float, stores: bool, overwrite: bool
 ) -> None:
     """Turn CONFIG into a pipeline: a configuration of deepstream-app or service-maker, or a file of nvinfer,
     nvinferserver or nvdsanalytics alone.
@@ -80,16 +81,16 @@ def deepstream(
     """
     from sightline_plugins.deepstream_import.application import import_deepstream
 
-    _refuse_to_replace(output, report, force=force)
+    files = _files(output, report, overwrite=overwrite, reads={config: "the configuration"})
     imported = import_deepstream(config, folder=_folder(output), compat=compat, fps=fps)
-    _finish(imported, source=str(config), output=output, report=report, stores=stores)
+    _finish(imported, files, source=str(config), stores=stores)
 
 
 @command.command("gst")
 @click.argument("line")
 @_import_options
 def gst(
-    line: str, output: Path | None, report: Path | None, compat: bool, fps: float, stores: bool, force: bool
+    line: str, output: Path | None, report: Path | None, compat: bool, fps: float, stores: bool, overwrite: bool
 ) -> None:
     """Turn LINE, a `gst-launch-1.0` line of DeepStream or DL Streamer or a file with one, into a pipeline.
 
@@ -99,36 +100,52 @@ def gst(
     from sightline_plugins.deepstream_import.gst_launch import COMMAND_LINE, import_gst
     from sightline_plugins.deepstream_import.source_text import is_file
 
-    _refuse_to_replace(output, report, force=force)
+    is_in_file = is_file(Path(line))
+    reads = {Path(line): "the file with the line"} if is_in_file else {}
+    files = _files(output, report, overwrite=overwrite, reads=reads)
     imported = import_gst(line, folder=_folder(output), compat=compat, fps=fps)
-    source = line if is_file(Path(line)) else f"a {COMMAND_LINE} line"
-    _finish(imported, source=source, output=output, report=report, stores=stores)
+    source = line if is_in_file else f"a {COMMAND_LINE} line"
+    _finish(imported, files, source=source, stores=stores)
 
 
 def _folder(output: Path | None) -> Path:
     return Path() if output is None else output.parent
 
 
-def _refuse_to_replace(*paths: Path | None, force: bool) -> None:
-    from sightline.errors import OutputError
+def _files(
+    output: Path | None, report: Path | None, *, overwrite: bool, reads: Mapping[Path, str]
+) -> tuple[WrittenFile | None, WrittenFile | None]:
+    """The files to write, which may be written."""
+    if output is not None and report is not None and os.path.realpath(output) == os.path.realpath(report):
+        raise click.UsageError(f"--output and --report cannot both write to {report}.")
+    made = [
+        None
+        if path is None
+        else WrittenFile(option, path, overwrite=overwrite, reads=reads, is_edited=True, makes_folder=True)
+        for option, path in (("--output", output), ("--report", report))
+    ]
+    for one in made:
+        if one is not None:
+            one.check()
+    return made[0], made[1]
 
-    for path in paths:
-        if path is not None and path.exists() and not force:
-            raise OutputError(f"{path} is there already: name another file, or give --force")
 
-
-def _finish(imported: Import, *, source: str, output: Path | None, report: Path | None, stores: bool) -> None:
+def _finish(
+    imported: Import, files: tuple[WrittenFile | None, WrittenFile | None], *, source: str, stores: bool
+) -> None:
     from sightline_plugins.deepstream_import.report import report_file, text_report
     from sightline_plugins.deepstream_import.storing import store_models
     from sightline_plugins.deepstream_import.writing import pipeline_text
     from sightline_plugins.store import Store
 
     stored = list(store_models(imported, Store())) if stores else []
+    written, report = files
+    output = None if written is None else written.path
     text = pipeline_text(imported, source=source, file=str(output or "pipeline.yaml"))
     if report is not None:
-        _write(report, report_file(report, imported, source=source))
-    if output is not None:
-        _write(output, text)
+        report.write(report_file(report.path, imported, source=source))
+    if written is not None:
+        written.write(text)
     else:
         click.echo(text, nl=False)
     to_stderr = output is None
@@ -141,19 +158,3 @@ def _finish(imported: Import, *, source: str, output: Path | None, report: Path 
         for name in imported.variables:
             click.echo(f"  export {name}=...   credentials are not in the file")
         click.echo(f"  sightline check {output}\n  sightline run {output}")
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all. Raises OutputError."""
-    from sightline.graph.outputs import output_error
-
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            aside.write_text(text, encoding="utf-8")
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
-    except OSError as error:
-        raise output_error(path, error, doing="write") from error

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sightline.cli.written import overwrite_option
+
 if TYPE_CHECKING:
     from sightline.runtime.inspection import FrameInspection
     from sightline.runtime.recording.file import Recording
@@ -25,9 +27,12 @@ _LOOK_SECONDS = 0.2
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the images; STREAM-N beside the recording when not given.",
 )
+@overwrite_option
 @click.option("--device", metavar="DEVICE", help="Run on auto, cpu, cuda or cuda:N instead of the recorded device.")
 @click.option("--json", "as_json", is_flag=True, help="Print what is known as JSON, instead of a table.")
-def command(recording: Path, wanted: str, output: Path | None, device: str | None, as_json: bool) -> None:
+def command(
+    recording: Path, wanted: str, output: Path | None, overwrite: bool, device: str | None, as_json: bool
+) -> None:
     """Run the run in RECORDING again up to one frame, and write what each step made of it.
 
     Images: the frame; for each model the input of the network, and every box that it gave: green became an object,
@@ -44,7 +49,7 @@ def command(recording: Path, wanted: str, output: Path | None, device: str | Non
     answer, images = plain_inspection(inspection)
     folder = output or recording.absolute().parent / f"{stream}-{index}"
     plain = answer.model_dump(mode="json", exclude={"id"})
-    written = write_images(folder, plain, images)
+    written = write_images(folder, plain, images, overwrite=overwrite)
     click.echo(json.dumps(plain, indent=2) if as_json else _text(plain))
     click.echo(f"written: {len(written)} files in {folder}", err=True)
 

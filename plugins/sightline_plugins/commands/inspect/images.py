@@ -18,14 +18,17 @@ KEPT_RGB, SUPPRESSED_RGB, FAINT_RGB, OBJECT_RGB = (60, 200, 80), (255, 140, 0), 
 _LEAST_WIDTH = 960
 
 
-def write_images(folder: Path, plain: Mapping[str, Any], images: Mapping[str, Image]) -> list[Path]:
+def write_images(
+    folder: Path, plain: Mapping[str, Any], images: Mapping[str, Image], *, overwrite: bool = False
+) -> list[Path]:
     """Write the images of an inspection into a folder, and `inspection.json`; return the files.
 
-    Raises OutputError, also where somebody else's file stands.
+    Raises OutputError, also where somebody else's file stands, unless `overwrite`.
     """
     files = {name: _png(image) for name, image in _drawn(plain, images).items()}
     files["inspection.json"] = (json.dumps(plain, indent=2) + "\n").encode()
     outputs = Outputs(folder)
+    outputs.may_overwrite = overwrite
     written = [outputs.path(name) for name in files]
     for path, data in zip(written, files.values(), strict=True):
         try:

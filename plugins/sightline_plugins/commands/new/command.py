@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sightline.cli.options import debug_option
+from sightline.cli.written import WrittenFile
 
 if TYPE_CHECKING:
     from sightline_plugins.commands.new.wishes import Offer
@@ -47,7 +48,7 @@ def command(
     the file reads it from the environment. Nothing is downloaded and nothing runs.
     """
     from sightline.config.schema import SCHEMA_FILE, json_schema
-    from sightline.errors import ConfigurationError, OutputError
+    from sightline.errors import ConfigurationError
     from sightline.graph.registry import Registry
     from sightline.graph.wording import suggest
     from sightline_plugins.catalogue import pulled
@@ -55,8 +56,10 @@ def command(
     from sightline_plugins.commands.new.writing import Plan, pipeline_text
     from sightline_plugins.store.record import SCHEME
 
-    if output.exists() and not overwrite:
-        raise OutputError(f"{output} is there already: name another file with -o, or give --overwrite")
+    written = WrittenFile("--output", output, overwrite=overwrite, is_edited=True, makes_folder=True)
+    written.check()
+    schema = WrittenFile("--output", output.with_name(SCHEMA_FILE), overwrite=overwrite)
+    schema.check()
     offers, registry = _offers(model), Registry()
     given = source or _asked(f"Which camera or file? (such as {_EXAMPLE})", "SOURCE")
     camera = read_source(given, beside=output.parent)
@@ -72,12 +75,10 @@ def command(
             raise ConfigurationError(f"--want: there is no {word!r}{near}")
     chosen_model = choose_model(classes, catalogue=offers, pulled=[name for name in offers if pulled(name) is not None])
     plan = Plan(camera, classes, chosen_model, wanted)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(pipeline_text(plan, file=str(output)), encoding="utf-8")
-    schema = output.with_name(SCHEMA_FILE)
-    schema.write_text(json.dumps(json_schema(registry)), encoding="utf-8")
+    written.write(pipeline_text(plan, file=str(output)))
+    schema.write(json.dumps(json_schema(registry)))
     click.echo(f"{output}: {', '.join(classes)} in {camera.name} with {chosen_model.name} ({chosen_model.licence})")
-    click.echo(f"{schema}: for editors, which complete and check the pipeline by it")
+    click.echo(f"{schema.path}: for editors, which complete and check the pipeline by it")
     click.echo("next")
     if camera.variable is not None:
         click.echo(f"  export {camera.variable}=...   the password, which is not in the file; as in the URL")

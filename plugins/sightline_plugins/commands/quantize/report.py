@@ -13,6 +13,7 @@ from typing import Any
 import onnx
 
 from sightline.errors import ConfigurationError, OutputError
+from sightline.graph.ownership import is_foreign
 from sightline_plugins.commands.quantize.judging import Judgement
 from sightline_plugins.commands.quantize.options import QuantizeRequest
 from sightline_plugins.commands.quantize.quantizer import Attempt
@@ -151,6 +152,8 @@ def check_output(output: Path, *, model: Path) -> None:
             f"--output {output}: is there already, and sightline quantize did not make it: name another file, or "
             "remove it"
         )
+    if not output.exists() and is_foreign(beside := output.with_suffix(".json")):
+        raise ConfigurationError(f"--output {output}: its report would replace {beside}: name another file, or move it")
     if not os.access(output.parent, os.W_OK):
         raise ConfigurationError(f"--output {output}: no permission to write to {output.parent}; name a file elsewhere")
 

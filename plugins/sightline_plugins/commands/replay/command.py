@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from sightline.cli.written import overwrite_option
+
 _DIFFERENT, _INTERRUPTED = 1, 130
 _MOST_TOLD = 5
 
@@ -19,9 +21,10 @@ _MOST_TOLD = 5
     type=click.Path(path_type=Path, file_okay=False),
     help="Write the files of the run (JSON lines, tables, video) below this folder; none when not given.",
 )
+@overwrite_option
 @click.option("--device", metavar="DEVICE", help="Run on auto, cpu, cuda or cuda:N instead of the recorded device.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
-def command(recording: Path, output_root: Path | None, device: str | None, quiet: bool) -> int:
+def command(recording: Path, output_root: Path | None, overwrite: bool, device: str | None, quiet: bool) -> int:
     """Run the run in RECORDING again, frame by frame, and compare what comes out with what came out then.
 
     RECORDING is a file of `sightline run CONFIG --record run.slr`: encoded images, batches, configuration, versions, a
@@ -41,7 +44,9 @@ def command(recording: Path, output_root: Path | None, device: str | None, quiet
     found = Recording.read(recording)
     with ExitStack() as stack:
         root = output_root or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sightline-replay-")))
-        described = description_of(found, keeps_files=output_root is not None, device=device, outputs=root)
+        described = description_of(
+            found, keeps_files=output_root is not None, overwrite=overwrite, device=device, outputs=root
+        )
         pipeline = Pipeline.from_description(described, outputs=root)
         comparison = Comparison(found)
         comparison.watch(pipeline)

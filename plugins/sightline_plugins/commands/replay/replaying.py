@@ -24,7 +24,12 @@ _STRUCTURES = ("tee", "parallel")
 
 
 def description_of(
-    recording: Recording, *, keeps_files: bool, device: str | None = None, outputs: Path | None = None
+    recording: Recording,
+    *,
+    keeps_files: bool,
+    overwrite: bool = False,
+    device: str | None = None,
+    outputs: Path | None = None,
 ) -> PipelineDescription:
     """Return the recorded pipeline with the streams of the recording, engines as they were chosen, and without what
     has effects outside: deliveries, servers, recordings. Steps that write files stay when they are kept.
@@ -41,7 +46,7 @@ def description_of(
         plain.pop(key, None)
     plain["state"] = False
     plain["device"] = device or plain.get("device", "auto")
-    plain["overwrite"] = True
+    plain["overwrite"] = overwrite
     plain["pipeline"] = _kept(plain.get("pipeline", ()), registry, keeps_files=keeps_files)
     if not recording.streams:
         raise ConfigurationError(f"{recording.path} cannot be replayed: no frame was recorded")

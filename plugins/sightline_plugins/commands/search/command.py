@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sightline.cli.written import overwrite_option
+
 if TYPE_CHECKING:
     from datetime import tzinfo
 
+    from sightline.graph import Outputs
     from sightline.graph.track_search import FoundTrack, SearchResult
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -46,6 +49,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--images", type=_FOLDER, help="Write the image of each track that is found into this folder.")
 @click.option("--montage", type=_FILE, help="Draw the images of the tracks that are found side by side (.jpg, .png).")
+@overwrite_option
 @click.option("--forget", is_flag=True, help="Delete the tracks that fit the filters, with vector and image, for good.")
 @click.option("--id", "ids", type=int, multiple=True, help="With --forget: delete the track with this id; repeatable.")
 @click.option("--yes", is_flag=True, help="With --forget: do not ask.")
@@ -63,6 +67,7 @@ def command(
     as_json: bool,
     images: Path | None,
     montage: Path | None,
+    overwrite: bool,
     forget: bool,
     ids: tuple[int, ...],
     yes: bool,
@@ -93,17 +98,17 @@ def command(
     if forget:
         return _forget(index, " ".join(text), filters, ids=ids, asks=not yes, zone=zone)
     if montage is not None:
-        _check_output(montage)
+        _check_output(montage, overwrite=overwrite)
     with TrackSearch(index, encoder=encoder) as opened:
         shown = None if like is None else _image(like)
         found = opened.search(" ".join(text), count=count, like=shown, zone=zone, **filters)
-    files = {} if images is None else _written(found.tracks, images)
+    files = {} if images is None else _written(found.tracks, images, overwrite=overwrite)
     if as_json:
         click.echo(json.dumps(_document(found, files), ensure_ascii=False, indent=2))
     else:
         _print(found, files)
     if montage is not None:
-        _write_montage(found.tracks, montage)
+        _write_montage(found.tracks, montage, overwrite=overwrite)
     return 0
 
 
@@ -168,22 +173,27 @@ def _image(path: Path) -> Any:
     return rgb
 
 
-def _check_output(path: Path) -> None:
-    from sightline.errors import ConfigurationError
+def _outputs(*, overwrite: bool) -> Outputs:
     from sightline.graph import Outputs
+
+    outputs = Outputs()
+    outputs.may_overwrite = overwrite
+    return outputs
+
+
+def _check_output(path: Path, *, overwrite: bool) -> None:
+    from sightline.errors import ConfigurationError
 
     if path.suffix.lower() not in (".jpg", ".jpeg", ".png"):
         raise ConfigurationError(f"--montage {path}: must end in .jpg or .png")
-    outputs = Outputs()
+    outputs = _outputs(overwrite=overwrite)
     if obstacle := outputs.obstacle(outputs.root / path):
         raise ConfigurationError(f"--montage: {obstacle}")
 
 
-def _written(tracks: tuple[FoundTrack, ...], folder: Path) -> dict[int, Path]:
+def _written(tracks: tuple[FoundTrack, ...], folder: Path, *, overwrite: bool) -> dict[int, Path]:
     """Write the images of tracks into a folder; return the file of each by the id of the track."""
-    from sightline.graph import Outputs
-
-    outputs, files = Outputs(), dict[int, Path]()
+    outputs, files = _outputs(overwrite=overwrite), dict[int, Path]()
     for track in tracks:
         if track.image is not None:
             path = folder / f"{track.id}.jpg"
@@ -193,12 +203,11 @@ def _written(tracks: tuple[FoundTrack, ...], folder: Path) -> dict[int, Path]:
     return files
 
 
-def _write_montage(tracks: tuple[FoundTrack, ...], path: Path) -> None:
-    from sightline.graph import Outputs
+def _write_montage(tracks: tuple[FoundTrack, ...], path: Path, *, overwrite: bool) -> None:
     from sightline_plugins.commands.search.montage import montage
     from sightline_plugins.encode.images import encode_rgb
 
-    outputs = Outputs()
+    outputs = _outputs(overwrite=overwrite)
     with closing(outputs.open_lines(outputs.root / path)) as file:
         file.write(encode_rgb(montage(tracks), suffix=path.suffix, quality=90))
 

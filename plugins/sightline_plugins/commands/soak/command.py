@@ -12,6 +12,7 @@ import click
 
 from sightline.cli.options import pipeline_options
 from sightline.cli.text import columns
+from sightline.cli.written import WrittenFile, files_read, overwrite_option
 from sightline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False, writable=True)
 )
 @click.option("--seed", default=0, show_default=True, help="Which faults: the same seed gives the same.")
 @click.option("--report", "report_path", type=_FILE, help="Write samples, slopes and the run report as JSON.")
+@overwrite_option
 @click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
 def command(
     config: Path,
@@ -42,6 +44,7 @@ def command(
     every: float,
     seed: int,
     report_path: Path | None,
+    overwrite: bool,
     quiet: bool,
 ) -> int:
     """Run the pipeline in CONFIG for hours, and report what grew: memory, threads, open files, latency.
@@ -70,14 +73,17 @@ def command(
 
     if not can_sample():
         raise ConfigurationError("soak reads what a process holds from /proc, which this system does not have")
-    if report_path is not None and not report_path.absolute().parent.is_dir():
-        raise click.BadParameter(f"the folder {report_path.absolute().parent} does not exist.", param_hint="--report")
     with (
         tempfile.TemporaryDirectory(prefix="sightline-soak-", ignore_cleanup_errors=True) as folder,
         ExitStack() as stack,
     ):
         root = Path(folder)
         loaded = load_description(config, sources=sources, overrides=overrides, device=device, outputs=Outputs(root))
+        written = None
+        if report_path is not None:
+            reads = files_read(loaded, config=config)
+            written = WrittenFile("--report", report_path, overwrite=overwrite, reads=reads)
+            written.check()
         if faults:
             cameras = shown_by_cameras(loaded, every_seconds=every, seed=seed, say=report)
             description = stack.enter_context(cameras)
@@ -92,8 +98,8 @@ def command(
             sampled=lambda sample: report(_line(sample)),
         )
     click.echo(_text(soaked, title=str(config)))
-    if report_path is not None:
-        report_path.write_text(json.dumps(soaked.to_json(), indent=2) + "\n", encoding="utf-8")
+    if written is not None:
+        written.write(json.dumps(soaked.to_json(), indent=2) + "\n")
     return _INTERRUPTED if caught.count else _GREW if soaked.wrong else 0
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sightline.cli.options import pipeline_options
+from sightline.cli.written import WrittenFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +56,7 @@ class _Interrupted(Exception):
     help="Write CONFIG with the chosen setting here, in the same folder; may be CONFIG itself. "
     "When not given, the change is printed.",
 )
+@click.option("--overwrite", is_flag=True, help="Replace the file when it is there and is not CONFIG.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the result only.")
 def command(
     config: Path,
@@ -68,6 +70,7 @@ def command(
     lose: float,
     frames: int | None,
     output: Path | None,
+    overwrite: bool,
     quiet: bool,
 ) -> int:
     """Find how seldom the detector of the pipeline in CONFIG may run, on a clip of its camera.
@@ -94,6 +97,11 @@ def command(
         raise click.BadParameter(
             f"it must be in the folder of {config}, to which paths in it are relative.", param_hint="--output"
         )
+    written = None
+    if output is not None:
+        reads = {clip: "the clip", **({} if truth is None else {truth: "the ground truth"})}
+        written = WrittenFile("--output", output, overwrite=overwrite, reads=reads, is_edited=True, may_be=config)
+        written.check()
     require_track_scoring()
     known = None if truth is None else read_annotations(truth, truth=True)
 
@@ -139,10 +147,10 @@ def command(
     detect = described.element(trial.detect_id)
     assert isinstance(detect, Detect)
     text = file.text(described.with_element(trial.detect_id, chosen.setting.applied(detect)))
-    if output is None:
+    if written is None:
         click.echo(_difference(config, text))
     else:
-        output.write_text(text, encoding="utf-8")
+        written.write(text)
         say(f"written: {output}")
     return 0
 
