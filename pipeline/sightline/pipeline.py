@@ -38,6 +38,7 @@ from sightline.runtime.inspection import FrameInspection
 from sightline.runtime.iteration import each_frame, each_frame_in_event_loop, end, end_because_of
 from sightline.runtime.listeners import Listeners
 from sightline.runtime.run import BatchListener, Run
+from sightline.runtime.scheduling.link import Item, Link
 from sightline.runtime.scheduling.order import BatchOrder
 from sightline.runtime.sources.manager import PendingChange
 from sightline.runtime.sources.supervisor import Limits
@@ -546,13 +547,13 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[FrameView]:
         """Run, and yield every frame with what was found on it; raises as `run` does."""
-        return each_frame(lambda link: self._begin(Launch(consumer=link)), self._scope)
+        return each_frame(self._begin_for_loop, self._scope)
 
     def __aiter__(self) -> AsyncIterator[FrameView]:
         """Run, and yield every frame, without blocking the event loop; raises as `run` does. Cancelling the task stops
         the pipeline and waits for its end.
         """
-        return each_frame_in_event_loop(lambda link: self._begin(Launch(consumer=link)), self._scope)
+        return each_frame_in_event_loop(self._begin_for_loop, self._scope)
 
     def _control_of(self, description: PipelineDescription) -> Control:
         given = Device(DeviceKind.CUDA, self._gpus[0].index) if self._gpus else None
@@ -570,6 +571,14 @@ class Pipeline:
         if runner is None or not runner.running:
             raise ConfigurationError(f"the stream {stream!r} is not read: start the pipeline first")
         return runner
+
+    def _begin_for_loop(self, link: Link[Item]) -> Run:
+        if self.is_running:
+            raise ConfigurationError(
+                "the pipeline is running, and a loop over its frames starts it itself: leave out the `with` block or"
+                " start(); `probe` and `on_batches` see the frames of a pipeline that runs"
+            )
+        return self._begin(Launch(consumer=link))
 
     def _begun_for(self, stream: str) -> Run:
         """The run, whose start is waited for, but not by what the start itself calls."""

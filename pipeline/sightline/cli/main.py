@@ -24,6 +24,7 @@ import click
 from sightline.cli.options import DEBUG
 from sightline.cli.terminal import make_output_visible
 from sightline.errors import ConfigurationError, ModelError, ReaderGone, SightlineError
+from sightline.graph.wording import shortened
 from sightline.installed import installed
 from sightline.redaction import redact
 
@@ -185,7 +186,7 @@ def _replace_closed_streams() -> None:
 
 def _as_text(error: SightlineError) -> str:
     """The message; a list of mistakes speaks for itself."""
-    return redact(error) if hasattr(error, "problems") else f"error: {redact(error)}"
+    return redact(error) if hasattr(error, "problems") else f"error: {shortened(redact(error))}"
 
 
 def _say(text: str) -> None:

@@ -289,7 +289,11 @@ def state_text(status: StreamStatus) -> str:
 
 
 def position_text(status: StreamStatus) -> str:
-    """How far a stream is: `412/480 frames (86 %)`, or `1:07` where the number of frames is not known."""
+    """How far a stream is: `412/480 frames (86 %)`, or `1:07` where the number of frames is not known; of one that has
+    ended, how many frames there were in the end.
+    """
+    if status.state is StreamState.ENDED and state_text(status) == str(status.state):
+        return f"{status.processed} frames"
     if status.total:
         share = min(100, round(100 * status.processed / status.total))
         return f"{status.processed}/{status.total} frames ({share} %)"

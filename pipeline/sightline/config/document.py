@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from sightline.errors import ConfigurationError
 from sightline.graph.described import as_yaml_holds
-from sightline.graph.wording import allowed, suggest
+from sightline.graph.wording import allowed, shortened, suggest
 from sightline.redaction import redact
 
 Key = tuple[str | int, ...]
@@ -39,7 +39,7 @@ class LocatedProblem:
 
     def __str__(self) -> str:
         parts = (str(self.place), dotted(self.key), redact(self.message))
-        return ": ".join(part for part in parts if part)
+        return shortened(": ".join(part for part in parts if part))
 
 
 class InvalidConfiguration(ConfigurationError):

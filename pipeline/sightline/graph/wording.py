@@ -122,10 +122,61 @@ class ForgivingJsonSchema(GenerateJsonSchema):
 _OPTIONS_OF_ALL = ("id", "streams", "on_error", "realtime")
 
 
+_ELSEWHERE: Mapping[str, tuple[str, ...]] = {
+    "agnostic_nms": ("class_agnostic",),
+    "backend": ("engine",),
+    "class_names": ("labels",),
+    "conf_threshold": ("confidence",),
+    "conf_thres": ("confidence",),
+    "filename": ("path", "uri"),
+    "fp16": ("precision",),
+    "frame_skip": ("every", "stride"),
+    "half": ("precision",),
+    "imgsz": ("size",),
+    "input_size": ("size",),
+    "iou_thres": ("nms",),
+    "iou_threshold": ("nms",),
+    "latency": ("buffer",),
+    "location": ("uri", "path"),
+    "max_age": ("max_lost",),
+    "names": ("labels",),
+    "output": ("path",),
+    "protocol": ("transport",),
+    "providers": ("engine",),
+    "rtsp_transport": ("transport",),
+    "score_threshold": ("confidence",),
+    "source": ("uri",),
+    "src": ("uri",),
+    "thresh": ("confidence", "threshold"),
+    "threshold": ("confidence",),
+    "track_buffer": ("max_lost",),
+    "url": ("uri",),
+    "vid_stride": ("every", "stride"),
+    "weights": ("model",),
+}
+"""What Ultralytics, OpenCV, GStreamer and others call options, and what they are called here, the likeliest first."""
+_OF_PIPELINE = ("batch", "device", "processes", "telemetry")
+_LEAST_PREFIX, _MOST_WORD, _MOST_TEXT = 3, 200, 1500
+
+
+def shortened(text: str) -> str:
+    """A message that people can read, whatever it quotes: words and texts that are too long lose their middle."""
+    words = re.sub(rf"\S{{{_MOST_WORD + 1},}}", lambda found: _without_middle(found[0], keep=_MOST_WORD // 2), text)
+    return words if len(words) <= _MOST_TEXT else _without_middle(words, keep=_MOST_TEXT // 2)
+
+
+def _without_middle(text: str, *, keep: int) -> str:
+    left_out = len(text) - 2 * keep
+    return f"{text[:keep]} [... {left_out} characters ...] {text[-keep:]}" if left_out > 0 else text
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
-    """The end of an error message: the nearest right word, when there is one near the word or a part of it."""
+    """The end of an error message: the nearest right word, when there is one that begins with the word, or one near it
+    or a part of it.
+    """
     words = list(known)
-    near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    begun = [one for one in words if len(word) >= _LEAST_PREFIX and one.startswith(word)]
+    near = [min(begun, key=len)] if begun else difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     for part in () if near else re.findall(r"[^\W_]{4,}", word):  # `line_crossing` is near `lines`
         near = near or difflib.get_close_matches(part, words, n=1, cutoff=0.8)
     return f"; did you mean {near[0]!r}?" if near else ""
@@ -139,8 +190,15 @@ def allowed(words: Sequence[str], *, most: int = 24) -> str:
 
 def unknown_option(model: type[BaseModel], path: Sequence[str | int]) -> str:
     """What is said of an option, the last part of that path of fields, which the model does not have."""
-    known = option_names(model, path[:-1])
-    return f"there is no such option{suggest(str(path[-1]), known) or '.'} Allowed: {allowed(known)}"
+    known, word = option_names(model, path[:-1]), str(path[-1])
+    meant = next((name for name in _ELSEWHERE.get(word.lower(), ()) if name in known), None)
+    if meant is not None:
+        hint = f"; here it is {meant!r}."
+    elif word in _OF_PIPELINE:
+        hint = f": {word!r} is set for the whole pipeline, beside its sources."
+    else:
+        hint = suggest(word, known) or "."
+    return f"there is no such option{hint} Allowed: {allowed(known)}"
 
 
 def option_names(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:

@@ -264,6 +264,12 @@ class Run(ABC):
     def _conclude(self, report: Report) -> Report:
         """Note the error of a run that could read no stream, and tell the end; return the report."""
         if self._error is None and report.streams and len(report.failed_streams) == len(report.streams):
-            self._error = StreamError("; ".join(f"stream {s.stream.name!r}: {s.error}" for s in report.streams))
+            self._error = StreamError("; ".join(_failure_of(one) for one in report.streams))
         self._post(Message(MessageKind.STOPPED, f"stopped after {report.frames} frames"))
         return report
+
+
+def _failure_of(failed: StreamStats) -> str:
+    """Why a stream has failed, with its name, which most errors have already."""
+    name, text = f"stream {failed.stream.name!r}", str(failed.error)
+    return text if text.startswith(name) else f"{name}: {text}"

@@ -201,6 +201,9 @@ class ModelCard(Described):
     source: str | None = None
 
 
+_MOST_SHOWN = 4
+
+
 def card_path(model: Path) -> Path:
     """Return the path of a model's card, whether it exists or not.
 
@@ -225,7 +228,10 @@ def read_card(model: Path | str) -> ModelCard:
     try:
         card = read_document(ModelCard, path)
     except InvalidConfiguration as error:
-        raise ModelError(f"model card {'; '.join(str(problem) for problem in error.problems)}") from error
+        shown = [str(problem) for problem in error.problems[:_MOST_SHOWN]]
+        more = len(error.problems) - len(shown)
+        text = "; ".join([*shown, *([f"and {more} more mistakes"] if more else [])])
+        raise ModelError(f"model card {text}") from error
     if isinstance(card.labels, Path):
         card = card.model_copy(update={"labels": path.parent / card.labels})
     return card

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_a
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from sightline.devices import DeviceKind
-from sightline.errors import ConfigurationError, MissingExtra
+from sightline.errors import ConfigurationError, MissingExtra, ModelError
 from sightline.graph.chosen import ChosenValue
 from sightline.graph.described import Described
 from sightline.graph.element import Capability, CheckContext, Element, Problem, Threading
@@ -286,16 +287,22 @@ class ModelElement(Element):
         return self.model_copy(update={"model": self.canary.model, "canary": None})
 
     def files_beside(self) -> Mapping[str, Path]:
-        """The cards of its models."""
+        """The cards of its models, and the files beside a model that hold weights of it (`model.onnx.data`)."""
         from sightline_plugins.infer.card import card_path
+        from sightline_plugins.infer.facts import read_facts
 
         models = {"model": self.model}
         for name, second in (("canary.model", self.canary), ("shadow.model", self.shadow)):
             if second is not None:
                 models[name] = second.model
-        return {
-            f"the card of the {name}": card_path(model) for name, model in models.items() if isinstance(model, Path)
-        }
+        found: dict[str, Path] = {}
+        for name, model in models.items():
+            if isinstance(model, Path):
+                found[f"the card of the {name}"] = card_path(model)
+                with suppress(ModelError):  # the check says what is wrong with it
+                    weights = read_facts(model).weights
+                    found |= {f"a file of weights ({one}) of the {name}": model.parent / one for one in weights}
+        return found
 
     def check(self, context: CheckContext) -> Iterable[Problem]:
         """Check model, card, labels, head, engine, precision, regions, and options that exclude each other. Of a model

@@ -127,7 +127,7 @@ def csv_of(values: Floats) -> bytes:
 def png_of(values: Floats, image: Surface) -> bytes:
     """Return a map (rows, columns) over an image, as a PNG file."""
     rgb = rgb_from_surface(image)
-    surface = Surface(PixelFormat.RGB24, image.size_wh, (rgb,))
+    surface = Surface(PixelFormat.RGB24, image.size_wh, (rgb,), exclusive=True)
     Heat(HeatLayer(levels_of(values), _SEEN), kind=Kind.of(surface)).draw(layers_of(surface))
     _, body = cv2.imencode(".png", np.ascontiguousarray(rgb[..., ::-1]))
     return bytes(body)

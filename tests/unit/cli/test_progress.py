@@ -36,6 +36,13 @@ def test_a_position_is_told_in_frames_where_their_number_is_known() -> None:
     assert position_text(status()) == "412/480 frames (86 %)"
 
 
+def test_a_stream_that_has_ended_tells_how_many_frames_there_were() -> None:
+    ended = replace(status(processed=590, total=600), state=StreamState.ENDED, frames=600, dropped=10)
+
+    assert position_text(ended) == "590 frames"
+    assert position_text(replace(ended, dropped=0)) == "590/600 frames (98 %)"
+
+
 @pytest.mark.parametrize(
     ("processed", "dropped", "text"), [(590, 0, "finishing"), (590, 10, "ended"), (600, 0, "ended")]
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.unit.rules.scenes import events, path, scene, truth_scene
 from sightline.devices import Device
 from sightline.graph import Site
 from sightline.media import Batch, Overlay
+from sightline.media.time import parse_duration_ns
 from sightline.testing import run_element
 from sightline_plugins.rules.zone_monitor import ZoneCounts, ZoneLimits, ZoneMonitor
 from sightline_plugins.rules.zones import StreamZones, Zones
@@ -209,3 +211,34 @@ def test_a_mistake_is_reported_where_it_is(text: dict[str, Any], location: tuple
 
 def test_the_classes_of_each_zone_are_reported_with_their_paths() -> None:
     assert list(zones(classes=["person"]).wanted_labels()) == [(("plaza", "classes", 0), "person")]
+
+
+def after_gap(batches: list[Batch], *, gap: str, at: int) -> list[Batch]:
+    """The batches, with a pause of the stream before that frame."""
+    pause_ns = parse_duration_ns(gap)
+    return [
+        replace(
+            batch, frames=tuple(replace(one, pts_ns=one.pts_ns + pause_ns * (one.index >= at)) for one in batch.frames)
+        )
+        for batch in batches
+    ]
+
+
+@pytest.mark.parametrize("fps", [5, 30])
+@pytest.mark.parametrize("gap", ["1s", "60s"])
+def test_a_pause_of_the_stream_belongs_to_the_stay_of_who_is_seen_right_after_it(fps: int, gap: str) -> None:
+    walk = path([*[IN] * 2 * fps, OUT, OUT])
+    told = reported(zones(), after_gap(scene({3: walk}, frames=2 * fps + 2, fps=fps), gap=gap, at=fps))
+
+    [(_, _, left)] = told[1:]
+    assert left["dwell_seconds"] == pytest.approx(2 + parse_duration_ns(gap) / SECOND_NS, abs=1 / fps)
+
+
+@pytest.mark.parametrize("fps", [5, 30])
+def test_who_is_missing_after_a_pause_of_the_stream_has_left_on_the_first_frame_after_it(fps: int) -> None:
+    walk = path([IN] * fps)
+    told = reported(zones(), after_gap(scene({3: walk}, frames=6 * fps, fps=fps), gap="60s", at=fps))
+
+    [(index, _, left)] = told[1:]
+    assert index == pytest.approx(3 * fps, abs=1)
+    assert left["dwell_seconds"] == pytest.approx(61, abs=1 / fps)

@@ -179,6 +179,22 @@ def test_what_is_late_is_not_held_back() -> None:
     assert waits == [0, 50, 0, 49]
 
 
+def test_a_jump_of_the_timestamps_is_not_waited_for_and_a_slow_rate_is() -> None:
+    day, second = 86_400_000_000_000, 1_000_000_000
+    jumping, slow, late = Pace(), Pace(), Pace()
+
+    assert [jumping.wait_ns(pts, now_ns=0) for pts in (0, second, day, day, day + second)] == [
+        0, second, 2 * second, 2 * second, 3 * second
+    ]  # fmt: skip
+    assert jumping.jumped_ns == day - second
+    assert [slow.wait_ns(20 * n * second, now_ns=20 * n * second - second) for n in range(1, 4)] == [
+        0,
+        20 * second,
+    ] * 1 + [20 * second]
+    assert slow.jumped_ns == 0
+    assert [late.wait_ns(pts, now_ns=0) for pts in (0, day)] == [0, 0]
+
+
 @pytest.mark.parametrize("frames", [0, 1, 3, 5])
 def test_a_limit_of_frames_is_exact_and_asks_for_none_beyond(frames: int) -> None:
     bench = Bench(Attempt(attempts=(5,)), limits=Limits(frames=frames))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
 from sightline import Pipeline
-from sightline.errors import ConfigurationError, OperatorError
+from sightline.errors import ConfigurationError, OperatorError, StreamError
 from sightline.graph import Message, PipelineDescription
 from sightline.media import Batch
 
@@ -155,3 +156,19 @@ def test_a_listener_may_wait_for_another_pipeline() -> None:
     first.run()
 
     assert [report.frames for report in reports] == [2]
+
+
+def test_a_loop_over_a_pipeline_that_runs_is_told_what_to_write() -> None:
+    pipeline = endless()
+    with pipeline, pytest.raises(ConfigurationError, match="leave out the `with` block"):
+        next(iter(pipeline))
+
+
+def test_an_error_names_its_stream_once(tmp_path: Path) -> None:
+    damaged = tmp_path / "a.mp4"
+    damaged.write_bytes(b"no video" * 100)
+
+    with pytest.raises(StreamError) as caught:
+        Pipeline(sources={"a": str(damaged)}).run()
+
+    assert str(caught.value).count("stream 'a'") == 1

@@ -91,17 +91,43 @@ def refused_delay_seconds(*, took_seconds: float) -> float:
     return _REFUSED_DELAY_SECONDS + random.uniform(0, _REFUSED_SPREAD_SECONDS) - min(took_seconds, 1.0)
 
 
+_LONGEST_FIRST_INTERVAL_NS = 60_000_000_000
+_LEAST_JUMP_NS = 10_000_000_000
+_INTERVALS_OF_A_JUMP = 10
+
+
 class Pace:
-    """Delays frames until they are due, counted from the first one (`realtime: true`)."""
+    """Delays frames until they are due, counted from the first one (`realtime: true`).
+
+    A jump of the timestamps, much longer than any time between two frames so far, is not waited for: nobody waits 25
+    hours for the next frame of a recording with a gap.
+    """
 
     def __init__(self) -> None:
         self._origin_ns: int | None = None
+        self._last_ns = 0
+        self._longest_ns: int | None = None
+        self.jumped_ns = 0
+        """How long the last jump was that is not waited for; 0 when there was none."""
 
     def wait_ns(self, pts_ns: int, *, now_ns: int) -> int:
-        """Return how long a frame must wait; 0 when it is due."""
+        """Return how long a frame must wait; 0 when it is due. May be asked again for the same frame."""
         if self._origin_ns is None:
-            self._origin_ns = now_ns - pts_ns
+            self._origin_ns, self._last_ns = now_ns - pts_ns, pts_ns
+        if (interval_ns := pts_ns - self._last_ns) > 0:
+            self._last_ns = pts_ns
+            if interval_ns > self._most_ns:
+                self.jumped_ns = interval_ns
+                self._origin_ns -= interval_ns - (self._longest_ns or 0)
+            else:
+                self._longest_ns = max(interval_ns, self._longest_ns or 0)
         return max(0, self._origin_ns + pts_ns - now_ns)
+
+    @property
+    def _most_ns(self) -> int:
+        if self._longest_ns is None:
+            return _LONGEST_FIRST_INTERVAL_NS
+        return max(_LEAST_JUMP_NS, _INTERVALS_OF_A_JUMP * self._longest_ns)
 
     def delay(self, duration_ns: int) -> None:
         """Let all frames from now on be due so much later."""

@@ -82,6 +82,7 @@ class SourceSupervisor(Worker):
         self._failure: tuple[BaseException, str | None] | None = None
         self._first_pts_ns: int | None = None
         self._pace = Pace() if source.realtime and not source.live else None
+        self._has_jumped = False
         self._continuation = Continuation()
         self._stall_detector = None if source.stall_ns is None else StallDetector(source.stall_ns)
         self._format_changes = FormatChanges() if source.live else None
@@ -307,10 +308,19 @@ class SourceSupervisor(Worker):
                     raise LinkClosed
                 continue
             wait_ns = 0 if self._pace is None else self._pace.wait_ns(frame.pts_ns, now_ns=self._now_ns())
+            self._warn_of_jump(frame)
             if not wait_ns:
                 return True
             self._control.sleep(wait_ns / 1e9)
         return False
+
+    def _warn_of_jump(self, frame: Frame) -> None:
+        """Report the first jump of the timestamps that is not waited for."""
+        if self._pace is not None and self._pace.jumped_ns and not self._has_jumped:
+            self._has_jumped = True
+            text = f"the timestamps jump by {self._pace.jumped_ns / 1e9:.0f} s before frame {frame.index}"
+            text += ": `realtime` does not wait for that, nor for other jumps"
+            self._site.warn(text, stream=self.stats.stream.name)
 
     def _wait_while_paused(self) -> None:
         """Report that the stream is paused, once its connection is closed, and wait until it is resumed or stopped."""
