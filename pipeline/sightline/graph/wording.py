@@ -190,15 +190,18 @@ def allowed(words: Sequence[str], *, most: int = 24) -> str:
 
 def unknown_option(model: type[BaseModel], path: Sequence[str | int]) -> str:
     """What is said of an option, the last part of that path of fields, which the model does not have."""
-    known, word = option_names(model, path[:-1]), str(path[-1])
+    known = option_names(model, path[:-1])
+    return f"there is no such option{meant_option(str(path[-1]), known)} Allowed: {allowed(known)}"
+
+
+def meant_option(word: str, known: Sequence[str]) -> str:
+    """What to write in place of an option that nobody knows, as the end of a sentence."""
     meant = next((name for name in _ELSEWHERE.get(word.lower(), ()) if name in known), None)
     if meant is not None:
-        hint = f"; here it is {meant!r}."
-    elif word in _OF_PIPELINE:
-        hint = f": {word!r} is set for the whole pipeline, beside its sources."
-    else:
-        hint = suggest(word, known) or "."
-    return f"there is no such option{hint} Allowed: {allowed(known)}"
+        return f"; here it is {meant!r}."
+    if word in _OF_PIPELINE:
+        return f": {word!r} is set for the whole pipeline, beside its sources."
+    return suggest(word, known) or "."
 
 
 def option_names(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:

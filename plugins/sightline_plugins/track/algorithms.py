@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, V
 from sightline.graph import Element
 from sightline.graph.registry import Extensions
 from sightline.graph.tracker import TrackerOptions
-from sightline.graph.wording import suggest
+from sightline.graph.wording import meant_option, suggest
 from sightline.media.time import format_duration
 
 TRACKERS: Mapping[str, type[TrackerOptions]] = Extensions(
@@ -63,7 +63,7 @@ def _reworded(error: ErrorDetails, algorithm: str, known: list[str]) -> InitErro
 
 def _unknown_option(key: str, algorithm: str, known: list[str]) -> PydanticCustomError:
     others = [name for name, options in TRACKERS.items() if key in options.model_fields]
-    text = f"there is no such option{suggest(key, known) or '.'} Allowed: {', '.join(known)}"
+    text = f"there is no such option{meant_option(key, known)} Allowed: {', '.join(known)}"
     if others:
         text = f"is an option of {', '.join(others)}, not of {algorithm}. Allowed: {', '.join(known)}"
     return _error("unknown_tracker_option", text)

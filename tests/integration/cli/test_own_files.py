@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import onnx
 import pytest
 
 from sightline.cli.main import execute
@@ -81,3 +82,18 @@ def test_a_step_does_not_replace_the_card_of_a_model(folder: Path, capfd: pytest
 
     assert (code, (folder / "street.yaml").read_bytes()) == (2, card)
     assert "street.yaml is the card of the model of detect-1" in capfd.readouterr().err
+
+
+def test_a_file_with_the_weights_of_a_model_is_never_written_over(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = onnx.load(folder / "street.onnx")
+    onnx.save(model, folder / "street.onnx", save_as_external_data=True, location="street.onnx.data", size_threshold=0)
+    weights = folder / "street.onnx.data"
+    before = weights.read_bytes()
+    mark(weights)
+
+    code = execute(["run", "pipeline.yaml", "--frames", "1", "--report", weights.name, "--overwrite"])
+
+    assert (code, weights.read_bytes()) == (2, before)
+    assert "a file of weights (street.onnx.data) of the model of detect-1" in capfd.readouterr().err

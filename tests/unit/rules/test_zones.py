@@ -11,7 +11,7 @@ from tests.unit.rules.scenes import events, path, scene, truth_scene
 
 from sightline.devices import Device
 from sightline.graph import Site
-from sightline.media import Batch, Overlay
+from sightline.media import Batch, Frame, Overlay
 from sightline.media.time import parse_duration_ns
 from sightline.testing import run_element
 from sightline_plugins.rules.zone_monitor import ZoneCounts, ZoneLimits, ZoneMonitor
@@ -215,13 +215,11 @@ def test_the_classes_of_each_zone_are_reported_with_their_paths() -> None:
 
 def after_gap(batches: list[Batch], *, gap: str, at: int) -> list[Batch]:
     """The batches, with a pause of the stream before that frame."""
-    pause_ns = parse_duration_ns(gap)
-    return [
-        replace(
-            batch, frames=tuple(replace(one, pts_ns=one.pts_ns + pause_ns * (one.index >= at)) for one in batch.frames)
-        )
-        for batch in batches
-    ]
+
+    def later(frame: Frame) -> Frame:
+        return replace(frame, pts_ns=frame.pts_ns + parse_duration_ns(gap)) if frame.index >= at else frame
+
+    return [replace(batch, frames=tuple(map(later, batch.frames))) for batch in batches]
 
 
 @pytest.mark.parametrize("fps", [5, 30])
