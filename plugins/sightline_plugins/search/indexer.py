@@ -102,13 +102,19 @@ class Indexer(Sink):
             tracks = self._tracks.setdefault(frame.stream, {})
             first, last = bounds[row], bounds[row + 1]
             pts_ns, size_wh = frame.pts_ns, frame.size_wh
+            when = (pts_ns, frame.capture_ns)
             for number in range(first, last):
                 if ids[number] < 0 or (classes is not None and labels[number] not in classes):
                     continue
-                track = self._seen(tracks, ids[number], frame)
+                track = tracks.pop(ids[number], None)
+                if track is None or not 0 <= pts_ns - track.last[0] <= self._element.timeout:
+                    track = self._begun(track, ids[number], frame)
+                tracks[ids[number]] = track  # behind the others: in the order in which they were last seen
+                track.last = when
                 vote(track.labels, labels[number])
-                for name, value in (attributes[number] or {}).items():
-                    vote(track.attributes.setdefault(name, {}), value)
+                if own := attributes[number]:
+                    for name, value in own.items():
+                        vote(track.attributes.setdefault(name, {}), value)
                 track.motion.add(boxes[number], size_wh=size_wh, pts_ns=pts_ns)
                 if track.crop.is_promising(worth[number], pts_ns=pts_ns):
                     track.crop.consider(
@@ -141,17 +147,11 @@ class Indexer(Sink):
         """By stream: `tracks` that were written, `encoded` crops, and `lost_tracks` where there are any."""
         return {stream: dict(counts) for stream, counts in self._counts.items()}
 
-    def _seen(self, tracks: dict[int, _OpenTrack], track_id: int, frame: Frame) -> _OpenTrack:
-        """Return the open track, moved behind the others: the dict is in the order in which tracks were last seen."""
-        track = tracks.pop(track_id, None)
-        if track is not None and not 0 <= frame.pts_ns - track.last[0] <= self._element.timeout:
-            self._finish(track, track_id, frame.stream)
-            track = None
-        if track is None:
-            track = _OpenTrack(frame, self._element.settle)
-        tracks[track_id] = track
-        track.last = (frame.pts_ns, frame.capture_ns)
-        return track
+    def _begun(self, former: _OpenTrack | None, track_id: int, frame: Frame) -> _OpenTrack:
+        """Return a new track, after the one that had its id and was not seen for too long."""
+        if former is not None:
+            self._finish(former, track_id, frame.stream)
+        return _OpenTrack(frame, self._element.settle)
 
     def _end_overdue(self, tracks: dict[int, _OpenTrack], frame: Frame) -> None:
         while tracks:
