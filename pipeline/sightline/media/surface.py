@@ -157,6 +157,11 @@ class Surface:
         if self._twin is None and type(self.pixels[0]) is DeviceArray:
             object.__setattr__(self, "_twin", CopyCache(self.pixels))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle (and copy) it with its pixels, in host memory, without what keeps them alive here."""
+        planes = tuple(plane.copy() for plane in self.to_host().planes)
+        return Surface, (self.format, self.size_wh, planes, self.matrix, self.range)
+
     @classmethod
     def allocate(
         cls,

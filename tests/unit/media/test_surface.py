@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import threading
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -88,3 +93,16 @@ def test_a_plain_colour_survives_the_way_there_and_back(
     surface = surface_from_rgb(rgb, pixel_format=pixel_format, matrix=matrix, color_range=color_range)
 
     assert np.abs(rgb_from_surface(surface).astype(int) - rgb).max() <= 2
+
+
+def test_a_surface_is_pickled_with_its_pixels_and_without_what_keeps_them_alive() -> None:
+    original = Surface.allocate(PixelFormat.NV12, size_wh=(5, 3), color_range=ColorRange.FULL)
+    for plane in original.planes:
+        plane[:] = np.arange(plane.size).reshape(plane.shape)
+    decoded = replace(original.shared(), owner=threading.Lock())  # as the frame of a decoder, which cannot be pickled
+
+    for other in (pickle.loads(pickle.dumps(decoded)), copy.deepcopy(decoded)):
+        assert [plane.tolist() for plane in other.planes] == [plane.tolist() for plane in original.planes]
+        assert (other.format, other.size_wh, other.range, other.exclusive) == (
+            PixelFormat.NV12, (5, 3), ColorRange.FULL, False,
+        )  # fmt: skip
