@@ -24,9 +24,8 @@ import click
 from sightline.cli.options import DEBUG
 from sightline.cli.terminal import make_output_visible
 from sightline.errors import ConfigurationError, ModelError, ReaderGone, SightlineError
-from sightline.graph.wording import shortened
 from sightline.installed import installed
-from sightline.redaction import redact
+from sightline.redaction import redact, shortened
 
 COMMANDS: Mapping[str, str] = {
     "run": "Run a pipeline.",

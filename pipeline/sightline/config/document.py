@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from sightline.errors import ConfigurationError
 from sightline.graph.described import as_yaml_holds
-from sightline.graph.wording import allowed, shortened, suggest
-from sightline.redaction import redact
+from sightline.graph.wording import allowed, suggest
+from sightline.redaction import redact, shortened
 
 Key = tuple[str | int, ...]
 """The path of a value: names of keys and numbers of list entries, from the top."""

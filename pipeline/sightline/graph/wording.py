@@ -156,18 +156,7 @@ _ELSEWHERE: Mapping[str, tuple[str, ...]] = {
 }
 """What Ultralytics, OpenCV, GStreamer and others call options, and what they are called here, the likeliest first."""
 _OF_PIPELINE = ("batch", "device", "processes", "telemetry")
-_LEAST_PREFIX, _MOST_WORD, _MOST_TEXT = 3, 200, 1500
-
-
-def shortened(text: str) -> str:
-    """A message that people can read, whatever it quotes: words and texts that are too long lose their middle."""
-    words = re.sub(rf"\S{{{_MOST_WORD + 1},}}", lambda found: _without_middle(found[0], keep=_MOST_WORD // 2), text)
-    return words if len(words) <= _MOST_TEXT else _without_middle(words, keep=_MOST_TEXT // 2)
-
-
-def _without_middle(text: str, *, keep: int) -> str:
-    left_out = len(text) - 2 * keep
-    return f"{text[:keep]} [... {left_out} characters ...] {text[-keep:]}" if left_out > 0 else text
+_LEAST_PREFIX = 3
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

@@ -209,8 +209,8 @@ def test_a_recording_beside_a_file_of_somebody_else_is_refused(tmp_path: Path, c
 
     ran = called("run", "street.yaml", "--record", "run.slr")
 
-    assert ran.returncode == 1
-    assert "run.slr" in ran.stderr
+    assert ran.returncode == 2
+    assert "run.slr was not written by Sightline" in ran.stderr
     assert (tmp_path / "run.slr").read_text() == "mine"
 
 

@@ -44,7 +44,7 @@ def noise(
     color_range: ColorRange = ColorRange.LIMITED,
     seed: int = 1,
 ) -> Surface:
-    """An image of noise; its luma and chroma are such that no colour leaves the range by much."""
+    """An image of noise, to be drawn on; its luma and chroma are such that no colour leaves the range by much."""
     random = np.random.default_rng(seed)
     planes: list[Plane] = []
     for shape in pixel_format.plane_shapes(size_wh):
@@ -52,7 +52,7 @@ def noise(
         is_chroma = bool(planes)
         plane[...] = random.integers(64 if is_chroma else 0, 192 if is_chroma else 256, shape, np.uint8)
         planes.append(plane)
-    return Surface(pixel_format, size_wh, tuple(planes), matrix, color_range)
+    return Surface(pixel_format, size_wh, tuple(planes), matrix, color_range, exclusive=True)
 
 
 def view(surface: Surface) -> SurfaceView:

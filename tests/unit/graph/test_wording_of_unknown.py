@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sightline.errors import ConfigurationError
-from sightline.graph.wording import shortened, suggest
+from sightline.graph.wording import suggest
+from sightline.redaction import shortened
 from sightline_plugins import Detect, Track
 
 
