@@ -56,11 +56,9 @@ def box_limits(element: DetectionElement, labels: tuple[str, ...]) -> BoxLimits 
     of_classes = [element.class_limits.get(label) for label in labels] + [None]
     unlimited = np.iinfo(np.int64).max
     rows = [
-        usual
-        if own is None
-        else (own.min_size or usual[0], own.max_size or usual[1], own.max_detections or usual[2])
+        usual if own is None else (own.min_size or usual[0], own.max_size or usual[1], own.max_detections or usual[2])
         for own in of_classes
-    ]  # fmt: skip
+    ]
     return BoxLimits(
         np.array([smallest for smallest, _, _ in rows], np.float32),
         np.array([largest for _, largest, _ in rows], np.float32),
